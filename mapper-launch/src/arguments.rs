@@ -115,7 +115,6 @@ struct CommandLine {
 /// The mode of OpenMP teams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Teams {
-    /// This one.
     Mode(TeamMode),
     /// What the catalogue says of the program.
     Auto,
@@ -143,58 +142,27 @@ impl std::fmt::Display for Teams {
     }
 }
 
-/// What is to be done with the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    /// Run it under the daemon.
-    Launch,
-    /// Check which team modes it tolerates.
-    CheckTeams,
-}
-
 fn whole_number(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| "give a whole number from 1".into())
 }
 
-/// What to do when there is no daemon.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WithoutDaemon {
-    /// Fail.
-    Fail,
-    /// Run the program unmanaged, with a warning.
-    RunUnmanaged,
-}
-
-/// Whether to tell what the program got.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reporting {
-    /// When it has ended.
-    AtTheEnd,
-    /// Never.
-    None,
-}
-
 /// The command line, read and checked.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// What is asked of the daemon. The environment has not been looked at.
+    /// What to request of the daemon, without the environment.
     pub(crate) wishes: Wishes,
-    /// What is to be done.
-    pub(crate) purpose: Purpose,
-    /// What to do when there is no daemon.
-    pub(crate) without_daemon: WithoutDaemon,
-    /// Whether to print at the end what the program got.
-    pub(crate) reporting: Reporting,
-    /// `--socket`, if given.
+    // The flags of these names.
+    pub(crate) check_teams: bool,
+    pub(crate) fallback: bool,
+    pub(crate) report: bool,
     pub(crate) socket: Option<PathBuf>,
-    /// `--shim`, if given.
     pub(crate) shim: Option<PathBuf>,
     /// The program and its arguments; never empty.
     pub(crate) command: Vec<OsString>,
 }
 
-/// What a command line comes to.
+/// The meaning of a command line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// A program is to be started.
@@ -213,35 +181,28 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
     let line = match CommandLine::try_parse_from(words) {
         Ok(line) => line,
         Err(error) => {
+            let text = error.to_string();
             return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                    Ok(Parsed::Tell(error.to_string()))
-                }
-                _ => {
-                    let text = error.to_string();
-                    Err(Failure::own(text.strip_prefix("error: ").unwrap_or(&text)))
-                }
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Parsed::Tell(text)),
+                _ => Err(Failure::own(text.strip_prefix("error: ").unwrap_or(&text))),
             };
         }
     };
     let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
-    if line.no_runtime && line.check_teams {
-        return Err(Failure::own(
-            "--check-teams checks the runtime interface, which --no-runtime turns off; leave one of them out",
-        ));
-    }
-    if let Some(teams) = line.teams
-        && line.no_runtime
-        && teams != Teams::Mode(TeamMode::Fixed)
-    {
+    let teams = line.teams.filter(|t| *t != Teams::Mode(TeamMode::Fixed));
+    let needs = if line.check_teams {
+        Some("--check-teams checks".to_owned())
+    } else if let Some(teams) = teams {
+        Some(format!("--teams {teams} needs"))
+    } else if line.schedule == Some(Schedule::Adaptive) {
+        Some("--schedule adaptive needs".to_owned())
+    } else {
+        None
+    };
+    if let Some(needs) = needs.filter(|_| line.no_runtime) {
         return Err(Failure::own(format!(
-            "--teams {teams} needs the runtime interface, which --no-runtime turns off; leave one of them out",
+            "{needs} the runtime interface, which --no-runtime turns off; leave one of them out"
         )));
-    }
-    if line.no_runtime && line.schedule == Some(Schedule::Adaptive) {
-        return Err(Failure::own(
-            "--schedule adaptive needs the runtime interface, which --no-runtime turns off; leave one of them out",
-        ));
     }
     let name = line.name.unwrap_or_else(|| name_of(&line.command));
     Ok(Parsed::Start(Box::new(Arguments {
@@ -250,10 +211,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             qos: line.qos,
             weight: line.weight,
             cpus,
-            resizing: if line.no_resize {
-                Resizing::Never
-            } else {
-                Resizing::Allowed
+            resizing: match line.no_resize {
+                true => Resizing::Never,
+                false => Resizing::Allowed,
             },
             teams: line.teams.map(|teams| match teams {
                 Teams::Mode(mode) => TeamsWish::Named(mode),
@@ -265,21 +225,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             memory: line.mem,
             partition: line.isolated.then_some(Partition::Isolated),
         },
-        purpose: if line.check_teams {
-            Purpose::CheckTeams
-        } else {
-            Purpose::Launch
-        },
-        without_daemon: if line.fallback {
-            WithoutDaemon::RunUnmanaged
-        } else {
-            WithoutDaemon::Fail
-        },
-        reporting: if line.report {
-            Reporting::AtTheEnd
-        } else {
-            Reporting::None
-        },
+        check_teams: line.check_teams,
+        fallback: line.fallback,
+        report: line.report,
         socket: line.socket,
         shim: line.shim,
         command: line.command,
@@ -288,9 +236,8 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
 
 /// The program's file name, made fit for a name.
 fn name_of(command: &[OsString]) -> AppName {
-    let file = command
-        .first()
-        .and_then(|program| Path::new(program).file_name());
+    let program = command.first().map(Path::new);
+    let file = program.and_then(Path::file_name);
     AppName::from_lossy(&file.unwrap_or_default().to_string_lossy())
 }
 
@@ -299,11 +246,8 @@ mod tests {
     use super::*;
 
     fn arguments(line: &[&str]) -> Arguments {
-        let words: Vec<OsString> = ["mapper-launch"]
-            .iter()
-            .chain(line)
-            .map(Into::into)
-            .collect();
+        let words: Vec<_> = std::iter::once(&"mapper-launch").chain(line).collect();
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
         match parse(&words) {
             Ok(Parsed::Start(arguments)) => *arguments,
             other => panic!("{line:?}: {other:?}"),
@@ -312,15 +256,10 @@ mod tests {
 
     #[test]
     fn the_programs_own_words_are_left_alone() {
+        let own = &["p", "--qos", "7", "--", "-x"][..];
         for (line, command) in [
-            (
-                &["--", "p", "--qos", "7", "--", "-x"][..],
-                &["p", "--qos", "7", "--", "-x"][..],
-            ),
-            (
-                &["p", "--qos", "7", "--", "-x"],
-                &["p", "--qos", "7", "--", "-x"],
-            ),
+            (&["--", "p", "--qos", "7", "--", "-x"][..], own),
+            (own, own),
             (&["--qos", "0.5", "p", "-h"], &["p", "-h"]),
             (&["--", "--help"], &["--help"]),
             (&["--", "p", "", "--version"], &["p", "", "--version"]),
@@ -341,10 +280,9 @@ mod tests {
         ] {
             let words = ["mapper-launch", flag, "-1", "--", "p"].map(OsString::from);
             let error = format!("{:?}", parse(&words).unwrap_err());
-            assert!(
-                error.contains(says) && error.contains("-1"),
-                "{flag}: {error}"
-            );
+            for says in [says, "-1"] {
+                assert!(error.contains(says), "{flag}: {error}");
+            }
             assert!(!error.contains("'-- -1'"), "{flag}: {error}");
         }
     }
@@ -365,32 +303,9 @@ mod tests {
 
     #[test]
     fn every_flag_is_understood() {
-        let arguments = arguments(&[
-            "--qos=0.7",
-            "--weight",
-            "2",
-            "--min-cpus",
-            "2",
-            "--max-cpus",
-            "3",
-            "--no-resize",
-            "--teams",
-            "fixed",
-            "--threads",
-            "4",
-            "--schedule",
-            "as-written",
-            "--no-runtime",
-            "--fallback",
-            "--report",
-            "--isolated",
-            "--socket",
-            "/s",
-            "--shim",
-            "/l.so",
-            "--",
-            "p",
-        ]);
+        let flags = "--qos=0.7 --weight 2 --min-cpus 2 --max-cpus 3 --no-resize --teams fixed --threads 4 \
+             --schedule as-written --no-runtime --fallback --report --isolated --socket /s --shim /l.so -- p";
+        let arguments = arguments(&flags.split(' ').collect::<Vec<_>>());
         let wishes = &arguments.wishes;
         assert_eq!(wishes.qos.map(Qos::get), Some(0.7));
         assert_eq!(wishes.cpus.max(), Some(3));
@@ -400,8 +315,7 @@ mod tests {
         assert_eq!(wishes.threads, Wish::of("4".parse().ok()));
         assert_eq!(wishes.runtime, Some(RuntimeChoice::Off));
         assert_eq!(wishes.partition, Some(Partition::Isolated));
-        assert_eq!(arguments.without_daemon, WithoutDaemon::RunUnmanaged);
-        assert_eq!(arguments.reporting, Reporting::AtTheEnd);
+        assert!(arguments.fallback && arguments.report);
     }
 
     #[test]

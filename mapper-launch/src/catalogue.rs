@@ -1,10 +1,9 @@
-//! What was found out about programs on this machine: which team modes are safe, which is fastest.
+//! Results of checks of programs on this machine: which team modes are safe, which is fastest.
 //!
 //! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`
-//! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A
-//! file is written to the side and renamed, so that a reader finds the old or the new one, and needs no
-//! lock. Writers take turns by a lock on the file `.lock` in the folder: each adds to what the one before
-//! wrote. What cannot be read counts as not checked, and the user is told.
+//! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A new file is renamed
+//! over the old one, so that readers need no lock. Writers take turns by a lock on the file `.lock` in the folder: each
+//! adds to what the one before wrote. What cannot be read counts as not checked, and the user is warned.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,10 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
 
-/// What is known about one program with its libraries.
+/// The result for one program with its libraries.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// Which it is.
     pub(crate) identity: Identity,
     /// The command it was checked with, for people who read the file.
     pub(crate) command: Vec<String>,
@@ -32,12 +30,10 @@ pub(crate) struct Entry {
     pub(crate) fastest: TeamMode,
 }
 
-/// What `--teams auto` is to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advice {
-    /// This mode.
     Teams(TeamMode),
-    /// Nothing of the runtime interface: the program failed with it in every mode.
+    /// No runtime interface: the program failed with it in every mode.
     NoRuntime,
 }
 
@@ -51,7 +47,7 @@ impl Entry {
     }
 }
 
-/// A record that is there and cannot be read.
+/// A record that exists and cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("record {} is damaged ({why}); run mapper-launch --check-teams again, or remove it", file.display())]
 pub(crate) struct DamagedRecord {
@@ -59,7 +55,6 @@ pub(crate) struct DamagedRecord {
     why: String,
 }
 
-/// The files of one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
     folder: PathBuf,
@@ -85,30 +80,20 @@ impl Catalogue {
     }
 
     fn entries(file: PathBuf) -> Result<Vec<Entry>, DamagedRecord> {
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => {
-                let why = error.to_string();
-                return Err(DamagedRecord { file, why });
-            }
+        let read = match fs::read_to_string(&file) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.to_string()),
         };
-        serde_json::from_str(&text).map_err(|error| DamagedRecord {
-            file,
-            why: error.to_string(),
-        })
+        read.map_err(|why| DamagedRecord { file, why })
     }
 
-    /// What is known about a program.
     pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Entry>, DamagedRecord> {
-        let entries = Self::entries(self.file(identity))?;
-        Ok(entries
-            .into_iter()
-            .find(|entry| entry.identity == *identity))
+        let mut entries = Self::entries(self.file(identity))?.into_iter();
+        Ok(entries.find(|entry| entry.identity == *identity))
     }
 
-    /// The right to write, until it is dropped; waits for others who write, which takes them as long as
-    /// it takes to write a small file.
+    /// The right to write, until it is dropped; waits for other writers, each of which writes a small file.
     fn turn(&self) -> io::Result<File> {
         let lock = File::options()
             .create(true)
@@ -116,14 +101,14 @@ impl Catalogue {
             .write(true)
             .open(self.folder.join(".lock"))?;
         match retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive)) {
-            // The folder is on a file system without locks (some of the network): there an entry may be
-            // lost if another is recorded in the same instant, while without a turn this one surely is.
+            // The folder is on a file system without locks (some of the network): there an entry may be lost if another
+            // is recorded in the same instant, while with an error this one surely is.
             Ok(()) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(lock),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Records an entry in the place of an earlier one. Returns the file.
+    /// Records an entry, instead of an earlier one. Returns the file.
     pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("create {}", self.folder.display()))?;
@@ -131,7 +116,7 @@ impl Catalogue {
             .turn()
             .with_context(|| format!("lock {}", self.folder.join(".lock").display()))?;
         let file = self.file(&entry.identity);
-        // What cannot be read is of no use to anybody.
+        // What cannot be read is useless.
         let mut entries = Self::entries(file.clone()).unwrap_or_default();
         entries.retain(|other| other.identity != entry.identity);
         entries.push(entry);
@@ -211,10 +196,8 @@ mod tests {
         let folder = |state: Option<&str>, home: Option<&str>| {
             Catalogue::of_user(state.map(OsStr::new), home.map(OsStr::new)).map(|c| c.folder)
         };
-        assert_eq!(
-            folder(Some("/s"), Some("/h")),
-            Some("/s/mapper/teams".into())
-        );
+        let in_state = Some("/s/mapper/teams".into());
+        assert_eq!(folder(Some("/s"), Some("/h")), in_state);
         let at_home = Some("/h/.local/state/mapper/teams".into());
         assert_eq!(folder(Some(""), Some("/h")), at_home);
         assert_eq!(folder(Some("rel"), Some("/h")), at_home);

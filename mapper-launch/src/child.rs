@@ -1,14 +1,14 @@
-//! The child: forked, waiting until it has its place, then the program.
+//! The child: forked, waiting to be released, then the program.
 //!
 //! ```text
 //! launcher                                child
 //!    fork ─────────────────────────────►  signal state restored, waits
-//!    … asks the daemon for a place …         (signals act on it as on any process)
+//!    … requests CPUs of the daemon …         (signals act on it as on any process)
 //!    variables and a go ───────────────►  execve
 //!    ◄──────── error number, or nothing: the pipe closes on exec ── (127 or 126)
 //! ```
-//! If the launcher dies before the go, the pipe ends and the child exits: it never runs a program
-//! without its place. Afterwards nothing ties it to the launcher's life.
+//! If the launcher dies before the go, the pipe ends and the child exits: it never runs a program unmanaged.
+//! Afterwards it does not depend on the launcher's life.
 
 use crate::environment::{Assignment, Environment};
 use crate::failure::LAUNCHER_FAILED;
@@ -30,14 +30,13 @@ pub(crate) struct WaitingChild {
     verdict: OwnedFd,
 }
 
-/// A child that was let go.
+/// A child that was released.
 #[derive(Debug)]
 pub(crate) struct StartingChild {
     verdict: OwnedFd,
 }
 
 impl WaitingChild {
-    /// Forks a child that will become `program`.
     pub(crate) fn fork(
         program: &Program,
         environment: &Environment,
@@ -56,14 +55,12 @@ impl WaitingChild {
                 drop((go_in, verdict_out));
                 let status =
                     wait_and_execute(program, environment.clone(), signals, go_out, verdict_in);
-                // SAFETY: ends the process without running what the launcher registered for its
-                // own end.
+                // SAFETY: ends the process without running what the launcher registered for its own end.
                 unsafe { libc::_exit(status.into()) }
             }
         }
     }
 
-    /// The child's process.
     pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
@@ -85,8 +82,7 @@ impl WaitingChild {
 }
 
 impl StartingChild {
-    /// Why the program could not be executed, once [`AsFd`] is readable; `None` if it was, or if
-    /// the child died before.
+    /// Why the program could not be executed, once [`AsFd`] is readable; `None` if it was, or if the child died before.
     pub(crate) fn obstacle(self) -> Option<Errno> {
         let mut number = [0; 4];
         let read = File::from(self.verdict).read_exact(&mut number);
@@ -101,7 +97,7 @@ impl AsFd for StartingChild {
     }
 }
 
-/// The child's part. Returns its exit status if it does not become the program.
+/// The child's process. Returns its exit status if it does not become the program.
 fn wait_and_execute(
     program: &Program,
     mut environment: Environment,
@@ -109,10 +105,7 @@ fn wait_and_execute(
     go: OwnedFd,
     verdict: OwnedFd,
 ) -> u8 {
-    if signals.restore().is_err() {
-        return LAUNCHER_FAILED;
-    }
-    let Some(set) = wait_for_go(go) else {
+    let (Ok(()), Some(set)) = (signals.restore(), wait_for_go(go)) else {
         return LAUNCHER_FAILED;
     };
     for assignment in set {
@@ -133,10 +126,8 @@ fn wait_for_go(go: OwnedFd) -> Option<Vec<Assignment>> {
         return None;
     }
     let entries = complete.split(|&byte| byte == 0);
-    entries
-        .filter(|entry| !entry.is_empty())
-        .map(Assignment::from_bytes)
-        .collect()
+    let entries = entries.filter(|entry| !entry.is_empty());
+    entries.map(Assignment::from_bytes).collect()
 }
 
 #[cfg(test)]

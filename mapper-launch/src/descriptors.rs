@@ -1,8 +1,8 @@
 //! The descriptors the launcher was started with.
 //!
-//! The program gets all of them as they are. The launcher must neither take a number that was free
-//! and means something (0 to 2), nor hold the other end of anything longer than the program does:
-//! a pipe the program closes has to end, a lock it gives up has to be free.
+//! The program gets all of them as they are. The launcher must neither take a number that was free and means something
+//! (0 to 2), nor hold the other end of anything longer than the program does: a pipe the program closes has to end, a
+//! lock it releases has to be free.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -13,8 +13,7 @@ pub(crate) fn reserve_standard_streams() {
         // SAFETY: asks only whether the number is in use.
         let is_open = unsafe { libc::fcntl(number, libc::F_GETFD) } != -1;
         if !is_open {
-            // The lowest free number is this one, as those below are open. If /dev/null cannot be
-            // opened, the launcher goes on without.
+            // The lowest free number is this one, as those below are open. The launcher also works without /dev/null.
             // SAFETY: a C string, and flags without a mode.
             unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         }
@@ -31,16 +30,15 @@ pub(crate) fn let_go(keep: &[BorrowedFd<'_>]) {
             continue;
         }
         if number > 2 {
-            // SAFETY: the launcher's own descriptors are all in `keep` (its callers see to that),
-            // so nothing here owns this one.
+            // SAFETY: the launcher's own descriptors are all in `keep`, by its callers, so nothing here owns this one.
             unsafe { libc::close(number) };
         } else if null >= 0 {
-            // SAFETY: standard streams are owned by nobody.
+            // SAFETY: standard streams have no owner.
             unsafe { libc::dup3(null, number, libc::O_CLOEXEC) };
         }
     }
     if null > 2 {
-        // SAFETY: opened above and owned by nobody else.
+        // SAFETY: opened above, without another owner.
         unsafe { libc::close(null) };
     }
 }

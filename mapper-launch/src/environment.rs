@@ -1,8 +1,7 @@
-//! What the program gets to know through its environment.
+//! What is set in the environment of the program.
 //!
-//! OpenMP runtimes read their environment once, when the program starts, so this is the only moment
-//! at which team size and waiting can be set. What the user has set is never overridden, but for
-//! `--threads` on this very command line.
+//! OpenMP runtimes read their environment once, when the program starts, so this is the only moment at which team size
+//! and waiting can be set. What the user has set stays, except for `--threads` on this command line.
 //!
 //! | variable | value | unless |
 //! |---|---|---|
@@ -11,10 +10,10 @@
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
 //! | `LD_PRELOAD` | the shim, before the user's, without those of other installations | there is no page |
-//! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before; in the place of another installation's | set by the user to tools of his own, or there is no page |
+//! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before; in the place of another installation's | set by the user to other tools, or there is no page |
 //! | `ASAN_OPTIONS` | what the user has there, with [`verify_asan_link_order=0`](ASAN_ORDER) | that is set by the user, or there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
-//! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer that nobody else misses | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
+//! | `MAPPER_SPIN_TURNS` | the same as `GOMP_SPINCOUNT`, for the shim, which may let threads spin longer on CPUs that no other thread needs | there is no page, or `GOMP_SPINCOUNT` is not set here, or to 0 |
 //! | `MAPPER_PAGE`, `MAPPER_TOKEN`, `MAPPER_TEAMS` | for the shim | there is no page |
 
 use crate::shim;
@@ -25,22 +24,20 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Milliseconds a thread of libomp spins before it sleeps, the least above none. It yields its CPU
-/// as it spins, so spinning costs little where threads share a CPU, and sleeping at once costs half
-/// as much again where each has its own.
+/// Milliseconds a thread of libomp spins before it sleeps, the least above none. It yields its CPU as it spins, so
+/// spinning costs little where threads share a CPU; sleeping immediately takes 1.5 times as long where each has one.
 const BLOCK_TIME: &str = "1";
 
-/// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it
-/// is not to bind any. The kernel keeps such a wish: the thread would never run on a CPU that the
-/// program is given later. Only `disabled` makes libomp leave affinity alone.
+/// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it is not to bind
+/// any. The thread would never run on a CPU that the program is given later. Only `disabled` prevents that.
 const AFFINITY: &str = "disabled";
 
-/// Programs of gcc's `-fsanitize=address` end at once if another library was loaded before the sanitizer's, which one
-/// that is preloaded always is; it could keep calls from the sanitizer. The shim passes all on that the sanitizer
-/// wants to see. A program may start others that were compiled so: it is set for all.
+/// Programs of gcc's `-fsanitize=address` end if another library was loaded before the sanitizer's, as a preloaded one
+/// is; it could keep calls from the sanitizer. The shim passes all of those on. It is set for all programs, as any may
+/// start others that were compiled so.
 const ASAN_ORDER: &str = "verify_asan_link_order";
 
-/// By these a user says where threads shall run.
+/// With these a user says where threads shall run.
 const BINDING: [&str; 4] = [
     "KMP_AFFINITY",
     "OMP_PROC_BIND",
@@ -48,33 +45,28 @@ const BINDING: [&str; 4] = [
     "GOMP_CPU_AFFINITY",
 ];
 
-/// An environment, entry by entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     entries: Vec<CString>,
 }
 
-/// One variable to set: `NAME=VALUE`.
+/// One variable to be set: `NAME=VALUE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment(CString);
 
-/// The page and the shim that uses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
-    /// The shim.
     pub(crate) shim: PathBuf,
-    /// A path to the page that leads there as long as the launcher lives.
+    /// A path to the page, valid as long as the launcher lives.
     pub(crate) page: String,
-    /// The number in the page.
     pub(crate) token: String,
 }
 
-/// What the daemon gave, as far as the program needs to know.
+/// What the daemon granted, as far as the program needs to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
-    /// CPUs at launch.
     pub(crate) cpu_count: u32,
-    /// CPUs the daemon has to give at all.
+    /// CPUs the daemon has in all.
     pub(crate) machine_cpus: u32,
     /// The runtime interface, if it is on.
     pub(crate) runtime: Option<Runtime>,
@@ -89,7 +81,6 @@ impl Assignment {
         CString::new(text.into_encoded_bytes()).ok().map(Self)
     }
 
-    /// Name and value.
     pub(crate) fn parts(&self) -> (&OsStr, &OsStr) {
         let (name, value) = self.0.to_bytes().split_at(self.name().len());
         let name = name.strip_suffix(b"=").unwrap_or(name);
@@ -103,24 +94,20 @@ impl Assignment {
         &bytes[..end.map_or(bytes.len(), |end| end + 1)]
     }
 
-    /// The bytes as they go through a pipe.
     pub(crate) fn as_bytes_with_nul(&self) -> &[u8] {
         self.0.as_bytes_with_nul()
     }
 
-    /// Back from a pipe.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         CString::new(bytes).ok().map(Self)
     }
 }
 
 impl Environment {
-    /// The environment with these entries.
     pub(crate) const fn new(entries: Vec<CString>) -> Self {
         Self { entries }
     }
 
-    /// The value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.entries.iter().find_map(|entry| {
             let rest = entry.to_bytes().strip_prefix(name.as_bytes())?;
@@ -137,13 +124,12 @@ impl Environment {
         self.entries.insert(place, assignment.0);
     }
 
-    /// The entries, as `execve` wants them.
     pub(crate) fn entries(&self) -> &[CString] {
         &self.entries
     }
 }
 
-/// What to set in the program's environment, given what the user has there.
+/// What to set in the program's environment, given the user's.
 pub(crate) fn assignments(
     terms: &Terms,
     granted: &Granted,
@@ -152,9 +138,8 @@ pub(crate) fn assignments(
 ) -> Vec<Assignment> {
     let unset = |names: &[&str]| names.iter().all(|name| users.get(name).is_none());
     let mut set = Vec::new();
-    let size = terms
-        .threads
-        .map(|threads| team_size(threads, most_cpus(terms, granted), granted));
+    let size = |threads| team_size(threads, most_cpus(terms, granted), granted);
+    let size = terms.threads.map(size);
     if let Some(size) = size {
         set.push(Assignment::new("OMP_NUM_THREADS", size.to_string()));
     }
@@ -194,11 +179,8 @@ pub(crate) fn assignments(
 /// The value of `ASAN_OPTIONS`, unless the user decides about [`ASAN_ORDER`].
 fn asan_options(users: &Environment) -> Option<OsString> {
     let mut options = users.get("ASAN_OPTIONS").unwrap_or_default().to_owned();
-    let decided = options
-        .as_bytes()
-        .windows(ASAN_ORDER.len())
-        .any(|part| part == ASAN_ORDER.as_bytes());
-    if decided {
+    let mut parts = options.as_bytes().windows(ASAN_ORDER.len());
+    if parts.any(|part| part == ASAN_ORDER.as_bytes()) {
         return None;
     }
     if !options.is_empty() {
@@ -209,21 +191,18 @@ fn asan_options(users: &Environment) -> Option<OsString> {
     Some(options)
 }
 
-/// Whether the threads of a team of this size, where it is known, may ever have a CPU each, so that spinning can
-/// pay. Under `follow` and `virtual` the shim sees to that; other teams keep their size. (Whether a program can
-/// have virtual teams is not known before it runs. One that cannot, and has more threads than CPUs, spins the 100
-/// turns that libgomp itself allows such teams.)
+/// Whether the threads of a team of this size, where it is known, may ever have a CPU each, so that spinning can pay.
+/// Under `follow` and `virtual` the shim ensures that; other teams keep their size. (A program that turns out unable to
+/// have virtual teams, with more threads than CPUs, spins the 100 turns that libgomp allows such teams.)
 fn can_have_a_cpu_each(size: Option<u32>, terms: &Terms, granted: &Granted) -> bool {
     let keeps_size = terms.teams == TeamMode::Fixed || granted.runtime.is_none();
     !keeps_size || size.is_none_or(|size| size <= most_cpus(terms, granted))
 }
 
-/// The most CPUs the program may ever get.
 fn most_cpus(terms: &Terms, granted: &Granted) -> u32 {
     granted.machine_cpus.min(terms.max_cpus.unwrap_or(u32::MAX))
 }
 
-/// How many threads a team starts with.
 fn team_size(threads: Threads, most_cpus: u32, granted: &Granted) -> u32 {
     let size = match threads {
         Threads::Count(count) => count.get(),
@@ -247,7 +226,7 @@ mod tests {
         Environment::new(entries.iter().map(|e| CString::new(*e).unwrap()).collect())
     }
 
-    /// Terms with these threads: the default where the text is empty; `env`: as the environment says.
+    /// Terms with these threads: the default if the text is empty; `env`: from the environment.
     fn terms(teams: TeamMode, threads: &str) -> Terms {
         let threads = match threads {
             "" => Some(Threads::by_default(teams)),
@@ -282,61 +261,64 @@ mod tests {
         environment
     }
 
-    fn threads(terms: &Terms, granted: &Granted, entries: &[&str]) -> String {
+    fn bare() -> Granted {
+        Granted {
+            runtime: None,
+            ..granted()
+        }
+    }
+
+    /// The value of a variable under these terms, for users with these entries.
+    fn value(name: &str, terms: &Terms, granted: &Granted, entries: &[&str]) -> Option<String> {
         let environment = set(terms, granted, &users(entries));
-        environment
-            .get("OMP_NUM_THREADS")
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned()
+        Some(environment.get(name)?.to_str().unwrap().to_owned())
+    }
+
+    fn threads(terms: &Terms, granted: &Granted, entries: &[&str]) -> String {
+        value("OMP_NUM_THREADS", terms, granted, entries).unwrap()
     }
 
     #[test]
     fn fixed_teams_have_the_size_of_the_allocation_and_following_ones_the_most_there_may_be() {
         let (fixed, follow) = (TeamMode::Fixed, TeamMode::Follow);
-        assert_eq!(threads(&terms(TeamMode::Virtual, ""), &granted(), &[]), "6");
-        assert_eq!(threads(&terms(fixed, ""), &granted(), &[]), "3");
-        assert_eq!(threads(&terms(follow, ""), &granted(), &[]), "6");
-        assert_eq!(threads(&terms(follow, "alloc"), &granted(), &[]), "3");
-        assert_eq!(threads(&terms(fixed, "all"), &granted(), &[]), "6");
-        assert_eq!(threads(&terms(fixed, "5"), &granted(), &[]), "5");
+        for (teams, wish, size) in [
+            (TeamMode::Virtual, "", "6"),
+            (fixed, "", "3"),
+            (follow, "", "6"),
+            (follow, "alloc", "3"),
+            (fixed, "all", "6"),
+            (fixed, "5", "5"),
+        ] {
+            assert_eq!(threads(&terms(teams, wish), &granted(), &[]), size);
+        }
+        let entries = ["OMP_NUM_THREADS=7"];
+        assert_eq!(threads(&terms(fixed, "2"), &granted(), &entries), "2");
     }
 
     #[test]
     fn a_team_of_fixed_size_that_outnumbers_the_cpus_it_may_get_does_not_spin() {
-        let spins = |teams, entries: &[&str]| {
-            let environment = set(&terms(teams, "env"), &granted(), &users(entries));
-            environment.get("GOMP_SPINCOUNT").unwrap() != "0"
+        let spins = |teams, size: Option<&str>| {
+            let entry = size.map(|size| format!("OMP_NUM_THREADS={size}"));
+            let entries: Vec<&str> = entry.iter().map(String::as_str).collect();
+            let count = value("GOMP_SPINCOUNT", &terms(teams, "env"), &granted(), &entries);
+            count.unwrap() != "0"
         };
         // The machine has 8, of which --max-cpus leaves 6.
-        for entry in [
-            "OMP_NUM_THREADS=9",
-            "OMP_NUM_THREADS=7",
-            "OMP_NUM_THREADS=9,2",
-            "OMP_NUM_THREADS= 7 , 1",
-        ] {
-            assert!(!spins(TeamMode::Fixed, &[entry]), "{entry}");
+        for size in ["9", "7", "9,2", " 7 , 1"] {
+            assert!(!spins(TeamMode::Fixed, Some(size)), "{size}");
         }
-        for entries in [
-            &[][..],
-            &["OMP_NUM_THREADS=6"],
-            &["OMP_NUM_THREADS=6,9"],
-            &["OMP_NUM_THREADS=many"],
-        ] {
-            assert!(spins(TeamMode::Fixed, entries), "{entries:?}");
+        for size in [None, Some("6"), Some("6,9"), Some("many")] {
+            assert!(spins(TeamMode::Fixed, size), "{size:?}");
         }
         // Of these as many run as there are CPUs.
-        assert!(spins(TeamMode::Virtual, &["OMP_NUM_THREADS=9"]));
-        assert!(spins(TeamMode::Follow, &["OMP_NUM_THREADS=9"]));
+        assert!(spins(TeamMode::Virtual, Some("9")));
+        assert!(spins(TeamMode::Follow, Some("9")));
     }
 
     #[test]
     fn without_the_shim_nothing_follows() {
-        let mut granted = granted();
-        granted.runtime = None;
-        assert_eq!(threads(&terms(TeamMode::Fixed, ""), &granted, &[]), "3");
-        let environment = set(&terms(TeamMode::Follow, ""), &granted, &users(&[]));
+        assert_eq!(threads(&terms(TeamMode::Fixed, ""), &bare(), &[]), "3");
+        let environment = set(&terms(TeamMode::Follow, ""), &bare(), &users(&[]));
         for name in [
             "LD_PRELOAD",
             "OMP_TOOL_LIBRARIES",
@@ -382,20 +364,23 @@ mod tests {
     }
 
     #[test]
-    fn the_address_sanitizer_does_not_mind_the_shim_unless_the_user_wants_it_to() {
-        let options = |entries: &[&str]| {
-            let environment = set(&terms(TeamMode::Fixed, ""), &granted(), &users(entries));
-            let value = environment.get("ASAN_OPTIONS").unwrap();
-            value.to_str().unwrap().to_owned()
-        };
-        assert_eq!(options(&[]), "verify_asan_link_order=0");
-        assert_eq!(options(&["ASAN_OPTIONS="]), "verify_asan_link_order=0");
-        assert_eq!(
-            options(&["ASAN_OPTIONS=detect_leaks=0"]),
-            "detect_leaks=0:verify_asan_link_order=0"
-        );
+    fn the_address_sanitizer_accepts_the_shim_unless_the_user_decides() {
+        let terms = terms(TeamMode::Fixed, "");
         let own = "a=1:verify_asan_link_order=1";
-        assert_eq!(options(&[&format!("ASAN_OPTIONS={own}")]), own);
+        for (users, options) in [
+            (None, "verify_asan_link_order=0"),
+            (Some(""), "verify_asan_link_order=0"),
+            (
+                Some("detect_leaks=0"),
+                "detect_leaks=0:verify_asan_link_order=0",
+            ),
+            (Some(own), own),
+        ] {
+            let entry = users.map(|users| format!("ASAN_OPTIONS={users}"));
+            let entries: Vec<&str> = entry.iter().map(String::as_str).collect();
+            let found = value("ASAN_OPTIONS", &terms, &granted(), &entries);
+            assert_eq!(found.unwrap(), options);
+        }
     }
 
     #[test]
@@ -414,69 +399,52 @@ mod tests {
         ] {
             assert_eq!(turns(&granted(), &[users]), None, "{users}");
         }
-        let mut bare = granted();
-        bare.runtime = None;
-        assert_eq!(turns(&bare, &[]), None);
+        assert_eq!(turns(&bare(), &[]), None);
     }
 
     #[test]
     fn a_schedule_is_set_only_if_the_terms_have_one_and_the_shim_is_there() {
         let mut adaptive = terms(TeamMode::Fixed, "");
-        let schedule = |terms: &Terms, granted: &Granted| {
-            let environment = set(terms, granted, &users(&[]));
-            let value = environment.get("MAPPER_SCHEDULE");
-            value.map(|value| value.to_str().unwrap().to_owned())
-        };
+        let schedule =
+            |terms: &Terms, granted: &Granted| value("MAPPER_SCHEDULE", terms, granted, &[]);
         assert_eq!(schedule(&adaptive, &granted()), None);
         adaptive.schedule = Some(Schedule::Adaptive);
         assert_eq!(schedule(&adaptive, &granted()).as_deref(), Some("adaptive"));
-        let mut bare = granted();
-        bare.runtime = None;
-        assert_eq!(schedule(&adaptive, &bare), None);
-    }
-
-    #[test]
-    fn threads_in_the_terms_replace_those_of_the_environment() {
-        let entries = ["OMP_NUM_THREADS=7"];
-        assert_eq!(
-            threads(&terms(TeamMode::Fixed, "2"), &granted(), &entries),
-            "2"
-        );
+        assert_eq!(schedule(&adaptive, &bare()), None);
     }
 
     #[test]
     fn the_rest_of_the_environment_keeps_entries_and_order() {
-        let before = users(&[
+        let before = [
             "A=1",
             "LD_PRELOAD=/u.so",
             "odd",
             "A=2",
             "OMP_NUM_THREADSX=1",
-        ]);
+        ];
+        let before = users(&before);
         let mut after = set(&terms(TeamMode::Follow, ""), &granted(), &before);
         for name in ["GOMP_SPINCOUNT", "MAPPER_SPIN_TURNS"] {
             after.apply(Assignment::new(name, "400").unwrap());
         }
         let text: Vec<_> = after.entries.iter().map(|e| e.to_str().unwrap()).collect();
-        assert_eq!(
-            text,
-            [
-                "A=1",
-                "LD_PRELOAD=/l/s.so:/u.so",
-                "odd",
-                "A=2",
-                "OMP_NUM_THREADSX=1",
-                "OMP_NUM_THREADS=6",
-                "GOMP_SPINCOUNT=400",
-                "MAPPER_SPIN_TURNS=400",
-                "KMP_BLOCKTIME=1",
-                "KMP_AFFINITY=disabled",
-                "OMP_TOOL_LIBRARIES=/l/s.so",
-                "ASAN_OPTIONS=verify_asan_link_order=0",
-                "MAPPER_PAGE=/proc/7/fd/5",
-                "MAPPER_TOKEN=00ff",
-                "MAPPER_TEAMS=follow",
-            ]
-        );
+        let expected = [
+            "A=1",
+            "LD_PRELOAD=/l/s.so:/u.so",
+            "odd",
+            "A=2",
+            "OMP_NUM_THREADSX=1",
+            "OMP_NUM_THREADS=6",
+            "GOMP_SPINCOUNT=400",
+            "MAPPER_SPIN_TURNS=400",
+            "KMP_BLOCKTIME=1",
+            "KMP_AFFINITY=disabled",
+            "OMP_TOOL_LIBRARIES=/l/s.so",
+            "ASAN_OPTIONS=verify_asan_link_order=0",
+            "MAPPER_PAGE=/proc/7/fd/5",
+            "MAPPER_TOKEN=00ff",
+            "MAPPER_TEAMS=follow",
+        ];
+        assert_eq!(text, expected);
     }
 }

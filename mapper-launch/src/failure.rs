@@ -9,17 +9,14 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The exit status for a failure of the launcher's own.
 pub(crate) const LAUNCHER_FAILED: u8 = 125;
 
-/// Why no program was run.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What to exit with.
     pub(crate) status: u8,
-    /// What to say, if anything.
+    /// What to print, if anything.
     pub(crate) message: String,
 }
 
 impl Failure {
-    /// The launcher failed.
     pub(crate) fn own(message: impl fmt::Display) -> Self {
         Self {
             status: LAUNCHER_FAILED,
@@ -34,7 +31,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Says something on standard error, in one line. That it cannot be said is no reason to fail.
+/// Prints one line to standard error. A failed write is no reason to fail.
 pub(crate) fn say(message: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "mapper-launch: {}", message.trim_end());

@@ -1,6 +1,4 @@
-//! Which signals the program has to be told of.
-//!
-//! A signal reaches the launcher in one of three ways:
+//! Which signals to pass on to the program.
 //!
 //! | sent | by | the program |
 //! |---|---|---|
@@ -8,15 +6,14 @@
 //! | to the process group | the terminal (Ctrl-C), a shell (`kill %1`) | has got it, being a member |
 //! | by the program or its children | `kill(0, …)`, `kill(getppid(), …)` | knows of it |
 //!
-//! The signal itself tells whether the kernel or a process sent it, and which process; not whether
-//! it was for the group. That is what the [witness](crate::witness) is for. If the program has
-//! left the launcher's group, it gets what the group gets: started by itself it would have been the
-//! group's leader and could not have left.
+//! The signal shows whether the kernel or a process sent it, and which process; not whether it was for the group. The
+//! [witness](crate::witness) finds that out. A program that has left the launcher's group gets what the group gets:
+//! started by itself it would have been the group's leader and could not have left.
 
 use nix::unistd::{Pid, getpgid, getpgrp};
 use std::ffi::c_int;
 
-/// Who sent a signal.
+/// What sent a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The kernel: a terminal, a limit, the end of a child.
@@ -27,45 +24,35 @@ pub(crate) enum Origin {
     Program,
 }
 
-/// Where a signal was sent to.
+/// The target of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Addressee {
-    /// The launcher alone.
     Launcher,
-    /// Its process group.
     Group,
 }
 
 /// Whether the program is in the launcher's process group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Membership {
-    /// It is.
     Member,
-    /// It went elsewhere.
     Left,
 }
 
-/// What is known of a signal that reached the launcher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// Its number.
     pub(crate) signal: c_int,
-    /// Who sent it.
     pub(crate) origin: Origin,
-    /// Its target.
     pub(crate) addressee: Addressee,
 }
 
 /// Whether to pass a signal on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
-    /// The program gets it from us.
     PassOn,
-    /// It has it already, or shall not have it.
+    /// The program has it already, or shall not have it.
     Keep,
 }
 
-/// Decides about one signal.
 pub(crate) fn decide(arrival: Arrival, membership: Membership) -> Decision {
     use Decision::{Keep, PassOn};
     match (arrival.origin, arrival.addressee) {
@@ -76,21 +63,21 @@ pub(crate) fn decide(arrival: Arrival, membership: Membership) -> Decision {
             Membership::Left => PassOn,
         },
         (Origin::Outside, Addressee::Launcher) => PassOn,
-        // A terminal that goes away tells the session's leader. Anything else that the kernel has
-        // to say to the launcher concerns the launcher.
+        // A terminal that goes away signals the session's leader. Other signals of the kernel to the launcher are not
+        // for the program.
         (Origin::Kernel, Addressee::Launcher) if arrival.signal == libc::SIGHUP => PassOn,
         (Origin::Kernel, Addressee::Launcher) => Keep,
     }
 }
 
-/// Who sent a signal, by what the kernel says of it: its code and the sender's process.
+/// What sent a signal, by its code and the sender's process.
 pub(crate) fn origin(code: c_int, sender: u32, parent_of: impl Fn(u32) -> Option<u32>) -> Origin {
     if code > 0 {
         return Origin::Kernel;
     }
     let launcher = std::process::id();
     let mut process = sender;
-    // Deeper than any tree of processes that could still be told apart.
+    // Deeper than any tree of processes.
     for _ in 0..1024 {
         match parent_of(process) {
             Some(parent) if parent == launcher => return Origin::Program,
@@ -101,7 +88,7 @@ pub(crate) fn origin(code: c_int, sender: u32, parent_of: impl Fn(u32) -> Option
     Origin::Outside
 }
 
-/// The parent of a process, as long as that is there.
+/// The parent of a process, if it lives.
 pub(crate) fn parent_of(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
@@ -109,7 +96,6 @@ pub(crate) fn parent_of(process: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether the program is in the launcher's group.
 pub(crate) fn membership(child: Pid) -> Membership {
     match getpgid(Some(child)) {
         Ok(group) if group != getpgrp() => Membership::Left,
@@ -181,9 +167,7 @@ mod tests {
         let circle = |process: u32| Some(process ^ 1);
         let found = origin(libc::SI_USER, GONE, circle);
         assert_eq!(found, Origin::Outside);
-        assert_eq!(
-            parent_of(launcher),
-            Some(std::os::unix::process::parent_id())
-        );
+        let own = std::os::unix::process::parent_id();
+        assert_eq!(parent_of(launcher), Some(own));
     }
 }

@@ -1,15 +1,14 @@
-//! Which program a command is, so that what was found out about it is not applied to another.
+//! The identity of a program, so that results about it are not applied to another.
 //!
-//! A program is known by the build ids that linkers put into ELF files: its own and those of the
-//! libraries it loads at start; where there is none, by a checksum of the contents. The libraries are
-//! those that the dynamic loader names when it is asked to only list them. Recompiling the program or
-//! updating its OpenMP runtime therefore makes it another.
+//! A program is identified by the build ids that linkers put into ELF files: its own and those of the libraries it
+//! loads at start (which the dynamic loader lists); where there is none, by a checksum of the contents. Recompiling the
+//! program or updating its OpenMP runtime therefore makes it another.
 //!
-//! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) is
-//! only what runs the program proper. Its arguments then are part of the identity, and so are the contents
-//! of small files that they name: a script that has been edited is another one. What a script imports or
-//! reads by itself is not looked at.
+//! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) only runs the program
+//! proper. Its arguments then are part of the identity, and so are the contents of small files that they name. What a
+//! script imports or reads by itself is not read.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +25,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct FileId(String);
 
 impl FileId {
-    /// Its digits, fit for a file name.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,7 +41,7 @@ impl FileId {
     }
 }
 
-/// FNV-1a. Only tells versions of one's own files apart.
+/// FNV-1a. Only distinguishes versions of one's own files.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -56,14 +54,11 @@ const LARGEST_SCRIPT: u64 = 1 << 20;
 /// A program with everything it loads at start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// The program's own file.
     pub(crate) program: FileId,
-    /// The libraries, in order.
     libraries: Vec<FileId>,
     /// The arguments, of one that loads no OpenMP runtime by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<Vec<String>>,
-    /// The files among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scripts: Vec<FileId>,
 }
@@ -74,24 +69,21 @@ impl Identity {
         let program = FileId::of(path)?;
         let listed = libraries(path);
         let has_runtime = listed.iter().any(|library| is_openmp(library));
-        let mut libraries = listed
-            .iter()
-            .map(|library| FileId::of(library))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let files = listed.iter().map(|library| FileId::of(library));
+        let mut libraries = files.collect::<anyhow::Result<Vec<_>>>()?;
         libraries.sort();
-        let scripts = match has_runtime {
-            true => Vec::new(),
-            false => scripts(arguments),
-        };
-        let words = || {
-            arguments
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
+        let words = arguments.iter().map(|word| word.to_string_lossy());
+        let (arguments, scripts) = match has_runtime {
+            true => (None, Vec::new()),
+            false => (
+                Some(words.map(Cow::into_owned).collect()),
+                scripts(arguments),
+            ),
         };
         Ok(Self {
             program,
             libraries,
-            arguments: (!has_runtime).then(|| words().collect()),
+            arguments,
             scripts,
         })
     }
@@ -102,19 +94,14 @@ fn scripts(arguments: &[OsString]) -> Vec<FileId> {
     let is_script = |path: &&Path| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_SCRIPT)
     };
-    arguments
-        .iter()
-        .map(Path::new)
-        .filter(is_script)
-        .filter_map(|path| FileId::of(path).ok())
-        .collect()
+    let files = arguments.iter().map(Path::new).filter(is_script);
+    files.filter_map(|path| FileId::of(path).ok()).collect()
 }
 
 fn is_openmp(library: &Path) -> bool {
     let name = library.file_name().map(OsStr::as_bytes).unwrap_or_default();
-    ["libgomp", "libomp", "libiomp5"]
-        .iter()
-        .any(|runtime| name.starts_with(runtime.as_bytes()))
+    let mut runtimes = ["libgomp", "libomp", "libiomp5"].iter();
+    runtimes.any(|runtime| name.starts_with(runtime.as_bytes()))
 }
 
 /// The libraries that the loader would load; none for what it does not load, such as scripts.
@@ -137,11 +124,8 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     String::from_utf8_lossy(&listed)
         .lines()
         .filter_map(|line| {
-            let named = line
-                .rsplit_once(" => ")
-                .map_or(line, |(_, path)| path)
-                .trim();
-            let (path, _) = named.rsplit_once(" (")?;
+            let named = line.rsplit_once(" => ").map_or(line, |(_, path)| path);
+            let (path, _) = named.trim().rsplit_once(" (")?;
             Some(PathBuf::from(path)).filter(|path| path.is_absolute())
         })
         .collect()
@@ -151,27 +135,25 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    fn shell(arguments: &[OsString]) -> Identity {
+        Identity::of(Path::new("/bin/sh"), arguments).unwrap()
+    }
+
     #[test]
     fn a_program_is_itself_and_no_other() {
-        let shell = Identity::of(Path::new("/bin/sh"), &[]).unwrap();
-        assert_eq!(shell, Identity::of(Path::new("/bin/sh"), &[]).unwrap());
-        assert_ne!(shell, Identity::of(Path::new("/bin/ls"), &[]).unwrap());
-        assert!(!shell.libraries.is_empty());
+        assert_eq!(shell(&[]), shell(&[]));
+        assert_ne!(shell(&[]), Identity::of(Path::new("/bin/ls"), &[]).unwrap());
+        assert!(!shell(&[]).libraries.is_empty());
     }
 
     #[test]
-    fn of_an_interpreter_the_arguments_count() {
-        let with = |word: &str| Identity::of(Path::new("/bin/sh"), &[word.into()]).unwrap();
-        assert_ne!(with("a.sh"), with("b.sh"));
-    }
-
-    #[test]
-    fn of_an_interpreter_the_contents_of_its_script_count() {
+    fn of_an_interpreter_the_arguments_and_the_contents_of_its_script_count() {
+        assert_ne!(shell(&["a.sh".into()]), shell(&["b.sh".into()]));
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("fit.py");
         let written = |text: &str| {
             fs::write(&script, text).unwrap();
-            Identity::of(Path::new("/bin/sh"), &[script.clone().into()]).unwrap()
+            shell(&[script.clone().into()])
         };
         let before = written("fit()\n");
         assert_eq!(before, written("fit()\n"));

@@ -1,6 +1,6 @@
-//! The sequence: find the program, get a place for it, let it run, exit as it did.
+//! The sequence: find the program, request CPUs for it, let it run, exit as it did.
 
-use crate::arguments::{self, Arguments, Parsed, Purpose, Reporting, WithoutDaemon};
+use crate::arguments::{self, Arguments, Parsed};
 use crate::catalogue::{Advice, Catalogue};
 use crate::check_teams::{Check, Verdict};
 use crate::child::WaitingChild;
@@ -29,14 +29,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; anything
-/// like this means that it is stuck.
+/// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; one that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit status of `--check-teams` for a program that fails in every mode.
 const NO_MODE_IS_SAFE: u8 = 1;
 
-/// Everything `mapper-launch` does. Returns what to exit with.
+/// Everything `mapper-launch` does. Returns the exit status.
 #[must_use]
 pub fn run(started: StartedWith) -> u8 {
     descriptors::reserve_standard_streams();
@@ -70,13 +69,9 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
     let environment = Environment::new(started.environment);
     let program = Program::find(&arguments.command, environment.get("PATH"))?;
     let wishes = &mut arguments.wishes;
-    wishes.threads = wishes
-        .threads
-        .or_environment(environment.get("OMP_NUM_THREADS"));
-    wishes.schedule = wishes
-        .schedule
-        .or_environment(environment.get("MAPPER_SCHEDULE"));
-    if arguments.purpose == Purpose::CheckTeams {
+    wishes.threads = (wishes.threads).or_environment(environment.get("OMP_NUM_THREADS"));
+    wishes.schedule = (wishes.schedule).or_environment(environment.get("MAPPER_SCHEDULE"));
+    if arguments.check_teams {
         return check_teams(&arguments, &program, &environment);
     }
     let wishes = &mut arguments.wishes;
@@ -127,16 +122,12 @@ fn recorded(command: &[OsString], program: &Program, environment: &Environment) 
     }
 }
 
-/// `--check-teams`.
 fn check_teams(
     arguments: &Arguments,
     program: &Program,
     environment: &Environment,
 ) -> Result<u8, Failure> {
-    let launcher = std::env::current_exe().ok();
-    let variable = environment.get("MAPPER_SHIM");
-    let shim = shim::find(arguments.shim.as_deref(), variable, launcher.as_deref())
-        .map_err(Failure::own)?;
+    let shim = shim_at(arguments, environment).map_err(Failure::own)?;
     let catalogue = catalogue(environment).ok_or_else(|| {
         Failure::own("no place for the catalogue; set HOME or XDG_STATE_HOME to an absolute path")
     })?;
@@ -156,13 +147,11 @@ fn check_teams(
 
 /// Fails, or warns and lets the program run unmanaged, as the user wanted.
 fn without_place(arguments: &Arguments, error: &ClientError) -> Result<(), Failure> {
-    match arguments.without_daemon {
-        WithoutDaemon::Fail => Err(Failure::own(error)),
-        WithoutDaemon::RunUnmanaged => {
-            say(&format!("warning: {error}; running unmanaged"));
-            Ok(())
-        }
+    if !arguments.fallback {
+        return Err(Failure::own(error));
     }
+    say(&format!("warning: {error}; running unmanaged"));
+    Ok(())
 }
 
 fn managed(
@@ -174,7 +163,7 @@ fn managed(
 ) -> Result<u8, Failure> {
     let shim = find_shim(arguments, environment);
     let inherited = SignalState::take_over()?;
-    // That orphans come here is for the daemon's sake; without it the program runs as well.
+    // Orphans come here so that the daemon can follow them; the program runs without that as well.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Supervisor::listen()?;
     let child = WaitingChild::fork(program, environment, &inherited)?;
@@ -206,7 +195,7 @@ fn managed(
             Some(place)
         }
         Err(error) => {
-            // The child ends when its go never comes.
+            // The child ends when it is not released.
             without_place(arguments, &error)?;
             None
         }
@@ -216,8 +205,8 @@ fn managed(
         assignments(place, shim.path(), environment)
     });
     let starting = child.release(&set);
-    // Whether it runs now or has ended already, because it could not be executed or in any other
-    // way: the pipe says which. A file system that does not answer is none of the launcher's business.
+    // Whether it runs now or has ended already, because it could not be executed or in any other way: the pipe says
+    // which. A file system that does not answer is not the launcher's to judge.
     while supervisor.until_readable(starting.as_fd(), Instant::now() + PATIENCE)? == Event::Late {}
     if let Some(obstacle) = starting.obstacle() {
         return Err(program.not_run(obstacle));
@@ -225,7 +214,7 @@ fn managed(
 
     let report = place
         .as_ref()
-        .filter(|_| arguments.reporting == Reporting::AtTheEnd)
+        .filter(|_| arguments.report)
         .and_then(|place| {
             let socket = socket_path::socket_path(arguments.socket.as_deref());
             Report::prepare(place.app, socket)
@@ -269,22 +258,27 @@ impl Shim {
     }
 }
 
-/// Looks for the shim, if the user wants the runtime interface.
+/// The path of the shim, or what to do about it.
+fn shim_at(arguments: &Arguments, environment: &Environment) -> Result<PathBuf, String> {
+    let launcher = std::env::current_exe().ok();
+    let variable = environment.get("MAPPER_SHIM");
+    shim::find(arguments.shim.as_deref(), variable, launcher.as_deref())
+}
+
+/// Searches the shim, if the user wants the runtime interface.
 fn find_shim(arguments: &Arguments, environment: &Environment) -> Shim {
     if arguments.wishes.runtime == Some(RuntimeChoice::Off) {
         return Shim::Unwanted;
     }
-    let launcher = std::env::current_exe().ok();
-    let variable = environment.get("MAPPER_SHIM");
-    match shim::find(arguments.shim.as_deref(), variable, launcher.as_deref()) {
-        Ok(shim) => Shim::Found(shim),
-        Err(problem) => {
+    shim_at(arguments, environment).map_or_else(
+        |problem| {
             say(&format!(
                 "warning: {problem}; running without the runtime interface"
             ));
             Shim::Missing
-        }
-    }
+        },
+        Shim::Found,
+    )
 }
 
 fn launch_request(
@@ -293,11 +287,8 @@ fn launch_request(
     shim: &Shim,
     program: Option<schema::Program>,
 ) -> LaunchRequest {
-    let words: Vec<_> = arguments
-        .command
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .collect();
+    let words = arguments.command.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.collect();
     let mut request = LaunchRequest::new(
         child.pid().as_raw().unsigned_abs(),
         words.iter().map(AsRef::as_ref),
@@ -311,7 +302,7 @@ fn launch_request(
     request
 }
 
-/// Says that teams cannot be what the user asked for.
+/// Warns that teams cannot be what the user requested.
 fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
     let Some(program) = program else { return };
     if let Err(why) = program.openmp.serves(teams) {
@@ -322,7 +313,6 @@ fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
     }
 }
 
-/// What the daemon gave.
 struct Place {
     app: AppId,
     cpu_count: u32,
@@ -351,14 +341,13 @@ impl From<Launched> for Place {
 }
 
 fn assignments(place: &Place, shim: Option<PathBuf>, environment: &Environment) -> Vec<Assignment> {
-    let runtime = shim.zip(place.page.as_ref()).map(|(shim, page)| Runtime {
-        shim,
-        page: format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            page.memory.as_raw_fd()
-        ),
-        token: page.token.clone(),
+    let runtime = shim.zip(place.page.as_ref()).map(|(shim, page)| {
+        let (launcher, descriptor) = (std::process::id(), page.memory.as_raw_fd());
+        Runtime {
+            shim,
+            page: format!("/proc/{launcher}/fd/{descriptor}"),
+            token: page.token.clone(),
+        }
     });
     let granted = Granted {
         cpu_count: place.cpu_count,
@@ -368,9 +357,8 @@ fn assignments(place: &Place, shim: Option<PathBuf>, environment: &Environment) 
     environment::assignments(&place.terms, &granted, SpinTurns::measured(), environment)
 }
 
-/// What to exit with. When the terminal's signal ended the program, it ends the launcher in the
-/// same way: by that an interactive shell knows that Ctrl-C was meant for the whole command, a
-/// loop, say, and not only for this program.
+/// The exit status. When the terminal's signal ended the program, it ends the launcher in the same way: an interactive
+/// shell then knows that Ctrl-C was meant for the whole command, a loop, say, and not only for this program.
 fn end(ending: Ending) -> u8 {
     if let Ending::KilledFromTerminal(signal) = ending {
         // No core of the launcher beside the program's.

@@ -1,14 +1,10 @@
-//! Which OpenMP runtime a program brings along, as its file says.
+//! Which OpenMP runtime a program contains or is linked with, according to its file.
 //!
-//! The shim comes between a program and a runtime that is a library. Where the runtime is part of the
-//! program it cannot, and virtual teams serve only libgomp. Both are better told at the start than found
-//! out by waiting. Looked at are the libraries that the file names itself (not those that these name in
-//! turn), the symbols it defines, and where it was stripped of symbols, names in its constants. Only
-//! what is needed is read, and never more than a bound, so that this costs little with large programs and with
-//! files that claim to be. A program that names no
-//! runtime may load one later, as Python does.
-//!
-//! The file is data: whatever cannot be read counts as not known.
+//! The shim cannot serve a runtime that is part of the program, and virtual teams serve only libgomp: the user shall
+//! know that at the start. Read are the libraries that the file names itself (not those that these name in turn), the
+//! symbols it defines, and if it was stripped of symbols, names in its constants. Only what is needed is read, up to a
+//! bound, so that large programs, and files that claim to be large, cost little. A program that names no runtime may
+//! load one later, as Python does. The file is data: whatever cannot be read counts as unknown.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -17,6 +13,7 @@ use std::io;
 use std::path::Path;
 
 use mapper_control::schema::{LinkedOpenMp, Program};
+use memchr::memmem;
 use object::read::elf::{Dyn as _, ElfFile, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache, ReadRef};
 use std::collections::BTreeMap;
@@ -26,8 +23,8 @@ use std::ops::Range;
 const GOMP_MARK: &[u8] = b"GOMP_SPINCOUNT";
 const KMP_MARK: &[u8] = b"KMP_BLOCKTIME";
 
-/// The beginning of each runtime's messages, which no other program has reason to hold. Written backwards,
-/// so that the launcher does not hold it either.
+/// The beginning of each runtime's messages, which no other program has reason to hold. Written backwards, so that the
+/// launcher does not hold it either.
 const GOMP_SAYS_BACKWARDS: &[u8] = b" :pmogbil";
 const KMP_SAYS_BACKWARDS: &[u8] = b"# rorrE :PMO";
 
@@ -38,18 +35,16 @@ const KMP_FUNCTION: &[u8] = b"__kmpc_fork_call\0";
 /// Bytes of the longest build id that is sent.
 const LONGEST_BUILD_ID: usize = 64;
 
-/// The longest path that the daemon takes.
 const LONGEST_PATH: usize = 4096;
 
-/// Bytes that are read of a file at most. Sections may claim to have any size, and in a sparse file they do.
+/// Bytes that are read of a file at most. Sections may claim any size, and in a sparse file they have it.
 const MOST_READ: u64 = 256 << 20;
 
-/// What is known of the file at `path`; `None` if not even its name is. Of a file that cannot be read (one
-/// may execute without that right) nothing else is known. A name that is not UTF-8 is converted with replacement characters.
+/// What is known of the file at `path`; `None` if it does not exist. Of a file that may be executed and not read only
+/// the path is known. A path that is not UTF-8 is converted with replacement characters.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
-    let file = File::open(&path);
-    known_of(&path, file)
+    known_of(&path, File::open(&path))
 }
 
 fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
@@ -57,14 +52,17 @@ fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
         path: path.to_string_lossy().into_owned(),
         ..Program::default()
     };
-    // Replacement characters are longer than what they stand for.
+    // Replacement characters are longer than what they replace.
     if program.path.len() > LONGEST_PATH {
         return None;
     }
     let Ok(file) = file else {
         return Some(program);
     };
-    let bounded = Bounded::new(file);
+    let bounded = Bounded {
+        cache: ReadCache::new(file),
+        left: Cell::new(MOST_READ),
+    };
     match FileKind::parse(&bounded) {
         Ok(FileKind::Elf64) => {
             read::<object::elf::FileHeader64<Endianness>>(&bounded, &mut program);
@@ -86,14 +84,6 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn new(file: File) -> Self {
-        Self {
-            cache: ReadCache::new(file),
-            left: Cell::new(MOST_READ),
-        }
-    }
-
-    /// Takes `size` bytes from what may still be read.
     fn spend(&self, size: u64) -> Result<(), ()> {
         self.left.set(self.left.get().checked_sub(size).ok_or(())?);
         Ok(())
@@ -121,7 +111,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(bounded: &Bounded, program: &mut P
     let Ok(file) = ElfFile::<Elf, _>::parse(bounded) else {
         return;
     };
-    // A linker puts in any that it is told to; the daemon takes those of usual length.
+    // A linker writes any that it is given; the daemon takes those of usual length.
     let build_id = file.build_id().ok().flatten();
     let build_id = build_id.filter(|id| id.len() <= LONGEST_BUILD_ID);
     program.build_id = build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -139,69 +129,57 @@ fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
     if needs(b"libomp") || needs(b"libiomp5") {
         return LinkedOpenMp::Libomp;
     }
-    let interpreted = file
-        .elf_program_headers()
-        .iter()
-        .any(|header| header.p_type(file.endian()) == object::elf::PT_INTERP);
-    let within = if file.elf_symbol_table().is_empty() {
-        runtime_by_constants(file, interpreted)
-    } else {
-        runtime_by_symbols(file)
+    let mut headers = file.elf_program_headers().iter();
+    let interpreted = headers.any(|header| header.p_type(file.endian()) == object::elf::PT_INTERP);
+    let within = match file.elf_symbol_table().is_empty() {
+        true => runtime_by_constants(file, interpreted),
+        false => runtime_by_symbols(file),
     };
-    within.unwrap_or(if interpreted {
-        LinkedOpenMp::NotAtStart
-    } else {
-        LinkedOpenMp::StaticProgram
+    within.unwrap_or(match interpreted {
+        true => LinkedOpenMp::NotAtStart,
+        false => LinkedOpenMp::StaticProgram,
     })
 }
 
-/// The runtime whose function the program itself defines. The names are looked for in the whole string table
-/// first, where most programs have neither.
+/// The runtime whose function the program itself defines. The names are searched in the whole string table first, where
+/// most programs have neither.
 fn runtime_by_symbols<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> Option<LinkedOpenMp> {
+    use object::read::elf::SectionHeader as _;
     let (endian, table) = (file.endian(), file.elf_symbol_table());
     let section = file.elf_section_table().section(table.string_section());
-    let names = section
-        .and_then(|section| {
-            use object::read::elf::SectionHeader as _;
-            section.data(endian, file.data())
-        })
-        .ok()?;
+    let names = section.ok()?.data(endian, file.data()).ok()?;
     let mut wanted = BTreeMap::new();
     for (function, runtime) in [
         (GOMP_FUNCTION, LinkedOpenMp::StaticLibgomp),
         (KMP_FUNCTION, LinkedOpenMp::StaticLibomp),
     ] {
-        // A name may be the end of another one, so that it stands there more than once.
-        let mut from = 0;
-        while let Some(place) = names.get(from..).and_then(|rest| find(rest, function)) {
-            wanted.insert(from + place, runtime);
-            from += place + 1;
+        // A name may be the end of another one, so that it is there more than once.
+        for place in memmem::find_iter(names, function) {
+            wanted.insert(place, runtime);
         }
     }
     if wanted.is_empty() {
         return None;
     }
-    table
-        .iter()
-        .filter(|symbol| symbol.is_definition(endian))
-        .find_map(|symbol| {
-            let name = usize::try_from(symbol.st_name(endian)).ok()?;
-            wanted.get(&name).copied()
-        })
+    let mut defined = table.iter().filter(|symbol| symbol.is_definition(endian));
+    defined.find_map(|symbol| {
+        let name = usize::try_from(symbol.st_name(endian)).ok()?;
+        wanted.get(&name).copied()
+    })
 }
 
-/// The runtime that the constants of a stripped program speak of. One that is linked with libraries may well
-/// name a runtime's variable because it sets it: there the runtime's messages decide.
+/// The runtime that the constants of a stripped program name. One that is linked with libraries may name a runtime's
+/// variable because it sets it: there the runtime's messages decide.
 fn runtime_by_constants<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
     interpreted: bool,
 ) -> Option<LinkedOpenMp> {
     let constants = file.section_by_name(".rodata")?.data().ok()?;
     let holds = |mark: &[u8], says_backwards: &[u8]| {
-        find(constants, mark).is_some()
-            && (!interpreted || find(constants, &forwards(says_backwards)).is_some())
+        let holds = |text: &[u8]| memmem::find(constants, text).is_some();
+        holds(mark) && (!interpreted || holds(&forwards(says_backwards)))
     };
     if holds(GOMP_MARK, GOMP_SAYS_BACKWARDS) {
         return Some(LinkedOpenMp::StaticLibgomp);
@@ -214,48 +192,23 @@ fn forwards(backwards: &[u8]) -> Vec<u8> {
     black_box(backwards).iter().rev().copied().collect()
 }
 
-/// Where `data` first holds `mark`, by Horspool's method: most of the data is skipped, so that megabytes of
-/// constants do not delay a launch.
-fn find(data: &[u8], mark: &[u8]) -> Option<usize> {
-    let Some(last) = mark.len().checked_sub(1) else {
-        return Some(0);
-    };
-    let mut skips = [mark.len(); 256];
-    for (place, &byte) in mark[..last].iter().enumerate() {
-        skips[usize::from(byte)] = last - place;
-    }
-    let mut end = last;
-    while let Some(&byte) = data.get(end) {
-        if byte == mark[last] && data[end - last..=end] == *mark {
-            return Some(end - last);
-        }
-        end += skips[usize::from(byte)];
-    }
-    None
-}
-
 /// The names in the file's own list of libraries (`DT_NEEDED`).
 fn needed_libraries<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> Vec<&'d [u8]> {
     let (endian, data) = (file.endian(), file.data());
     let names = || {
-        let (entries, link) = file
-            .elf_section_table()
-            .dynamic(endian, data)
-            .ok()
-            .flatten()?;
-        let strings = file.elf_section_table().strings(endian, data, link).ok()?;
-        Some(
-            entries
-                .iter()
-                .filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED))
-                .filter_map(|entry| {
-                    let offset: u64 = entry.d_val(endian).into();
-                    strings.get(u32::try_from(offset).ok()?).ok()
-                })
-                .collect::<Vec<_>>(),
-        )
+        let sections = file.elf_section_table();
+        let (entries, link) = sections.dynamic(endian, data).ok().flatten()?;
+        let strings = sections.strings(endian, data, link).ok()?;
+        let needed = entries
+            .iter()
+            .filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED));
+        let names = needed.filter_map(|entry| {
+            let offset: u64 = entry.d_val(endian).into();
+            strings.get(u32::try_from(offset).ok()?).ok()
+        });
+        Some(names.collect::<Vec<_>>())
     };
     names().unwrap_or_default()
 }
@@ -263,68 +216,54 @@ fn needed_libraries<'d, Elf: FileHeader<Endian = Endianness>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use std::process::Command;
 
     const PARALLEL: &str = "#include <stdlib.h>\nint main(void){int n=0;\n\
         #pragma omp parallel reduction(+:n)\nn++;\nreturn n<1;}\n";
 
-    fn compiled(compiler: &str, source: &str, flags: &[&str]) -> LinkedOpenMp {
+    const NOTHING: &str = "int main(void){return 0;}\n";
+
+    /// A program compiled from this, in a folder of its own.
+    fn program(compiler: &str, source: &str, flags: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
         std::fs::write(&text, source).unwrap();
-        let status = Command::new(compiler)
-            .arg("-o")
-            .arg(&program)
-            .arg(&text)
-            .args(flags)
-            .status()
-            .unwrap();
+        let mut compile = Command::new(compiler);
+        compile.arg("-o").args([&program, &text]).args(flags);
+        let status = compile.status().unwrap();
         assert!(status.success(), "{compiler} {flags:?}");
+        (folder, program)
+    }
+
+    fn compiled(compiler: &str, source: &str, flags: &[&str]) -> LinkedOpenMp {
+        let (_folder, program) = program(compiler, source, flags);
         assert!(Command::new(&program).status().unwrap().success());
         let found = look_at(&program).unwrap();
-        assert_eq!(
-            found.path,
-            program.canonicalize().unwrap().to_str().unwrap()
-        );
-        assert!(
-            found
-                .build_id
-                .is_some_and(|id| id.len() >= 16 && id.bytes().all(|b| b.is_ascii_hexdigit()))
-        );
+        let path = program.canonicalize().unwrap();
+        assert_eq!(found.path, path.to_str().unwrap());
+        let id = found.build_id.unwrap();
+        assert!(id.len() >= 16 && id.bytes().all(|b| b.is_ascii_hexdigit()));
         found.openmp
     }
 
     #[test]
     fn the_runtime_is_known_from_how_the_program_was_linked() {
-        let build_id = "-Wl,--build-id=sha1";
+        use LinkedOpenMp::{Libgomp, Libomp, NotAtStart, StaticLibgomp, StaticProgram};
         for (compiler, source, flags, openmp) in [
-            ("gcc", PARALLEL, &["-fopenmp"][..], LinkedOpenMp::Libgomp),
-            ("clang", PARALLEL, &["-fopenmp"], LinkedOpenMp::Libomp),
-            (
-                "gcc",
-                PARALLEL,
-                &["-fopenmp", "-static"],
-                LinkedOpenMp::StaticLibgomp,
-            ),
+            ("gcc", PARALLEL, &["-fopenmp"][..], Libgomp),
+            ("clang", PARALLEL, &["-fopenmp"], Libomp),
+            ("gcc", PARALLEL, &["-fopenmp", "-static"], StaticLibgomp),
             (
                 "gcc",
                 PARALLEL,
                 &["-fopenmp", "-static", "-s"],
-                LinkedOpenMp::StaticLibgomp,
+                StaticLibgomp,
             ),
-            (
-                "gcc",
-                "int main(void){return 0;}\n",
-                &[],
-                LinkedOpenMp::NotAtStart,
-            ),
-            (
-                "gcc",
-                "int main(void){return 0;}\n",
-                &["-static"],
-                LinkedOpenMp::StaticProgram,
-            ),
+            ("gcc", NOTHING, &[], NotAtStart),
+            ("gcc", NOTHING, &["-static"], StaticProgram),
         ] {
+            let build_id = "-Wl,--build-id=sha1";
             let flags: Vec<_> = flags.iter().copied().chain([build_id]).collect();
             assert_eq!(compiled(compiler, source, &flags), openmp, "{flags:?}");
         }
@@ -332,29 +271,16 @@ mod tests {
 
     #[test]
     fn a_build_id_of_unusual_length_is_not_sent() {
-        let folder = tempfile::tempdir().unwrap();
-        let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
-        std::fs::write(&text, "int main(void){return 0;}\n").unwrap();
-        let mut compile = Command::new("gcc");
-        compile.arg(format!("-Wl,--build-id=0x{}", "ab".repeat(65)));
-        compile.arg("-o").args([&program, &text]);
-        assert!(compile.status().unwrap().success());
+        let build_id = format!("-Wl,--build-id=0x{}", "ab".repeat(65));
+        let (_folder, program) = program("gcc", NOTHING, &[&build_id]);
         assert_eq!(look_at(&program).unwrap().build_id, None);
     }
 
     #[test]
     fn libgomp_within_an_otherwise_dynamic_program_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let (text, object) = (folder.path().join("p.c"), folder.path().join("p.o"));
-        std::fs::write(&text, PARALLEL).unwrap();
-        let mut compile = Command::new("gcc");
-        compile
-            .args(["-fopenmp", "-c", "-o"])
-            .arg(&object)
-            .arg(&text);
-        assert!(compile.status().unwrap().success());
+        let (folder, object) = program("gcc", PARALLEL, &["-fopenmp", "-c"]);
         for strip in [&[][..], &["-s"]] {
-            let program = folder.path().join("p");
+            let program = folder.path().join("linked");
             let mut link = Command::new("gcc");
             link.arg("-o").arg(&program).arg(&object);
             link.args(["-static-libgcc", "-l:libgomp.a", "-lpthread", "-ldl"]);
@@ -362,23 +288,6 @@ mod tests {
             let found = look_at(&program).unwrap();
             assert_eq!(found.openmp, LinkedOpenMp::StaticLibgomp, "{strip:?}");
         }
-    }
-
-    #[test]
-    fn a_mark_is_found_wherever_it_is() {
-        let mark = GOMP_MARK;
-        for before in 0..40 {
-            let mut data = b"GOMP_SPINGOMP_SPIN".repeat(3)[..before].to_vec();
-            assert_eq!(find(&data, mark), None);
-            data.extend_from_slice(mark);
-            assert_eq!(find(&data, mark), Some(before));
-            data.pop();
-            assert_eq!(find(&data, mark), None, "{before}");
-            data.extend_from_slice(b"X more");
-            assert_eq!(find(&data, mark), None, "{before}");
-        }
-        assert_eq!((find(b"", b""), find(b"", b"a")), (Some(0), None));
-        assert_eq!(find(b"ba", b"a"), Some(1));
     }
 
     #[test]
@@ -417,43 +326,30 @@ mod tests {
 
     #[test]
     fn sections_of_any_size_are_read_up_to_a_bound_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
-        std::fs::write(&text, "int main(void){return 0;}\n").unwrap();
         for (flags, section) in [
             (&["-s"][..], ".rodata"),
             (&[][..], ".strtab"),
             (&[][..], ".symtab"),
         ] {
-            let mut compile = Command::new("gcc");
-            compile.args(flags).arg("-o").args([&program, &text]);
-            assert!(compile.status().unwrap().success());
+            let (_folder, program) = program("gcc", NOTHING, flags);
             let size = 100_u64 << 30;
             claim(&program, section, size);
-            File::options()
-                .write(true)
-                .open(&program)
-                .unwrap()
-                .set_len(2 * size)
-                .unwrap();
-            assert_eq!(
-                look_at(&program).unwrap().openmp,
-                LinkedOpenMp::NotAtStart,
-                "{section}"
-            );
+            let file = File::options().write(true).open(&program).unwrap();
+            file.set_len(2 * size).unwrap();
+            let found = look_at(&program).unwrap().openmp;
+            assert_eq!(found, LinkedOpenMp::NotAtStart, "{section}");
         }
     }
 
-    /// Makes the header of a section say that it has this size.
+    /// Makes the header of a section claim this size.
     fn claim(program: &Path, section: &str, size: u64) {
         use object::read::elf::SectionHeader as _;
         let mut bytes = std::fs::read(program).unwrap();
         let header = object::elf::FileHeader64::<Endianness>::parse(&*bytes).unwrap();
         let endian = header.endian().unwrap();
         let sections = header.sections(endian, &*bytes).unwrap();
-        let (index, found) = sections
-            .section_by_name(endian, section.as_bytes())
-            .unwrap();
+        let found = sections.section_by_name(endian, section.as_bytes());
+        let (index, found) = found.unwrap();
         let mut old = found.sh_offset(endian).to_le_bytes().to_vec();
         old.extend(found.sh_size(endian).to_le_bytes());
         let table = usize::try_from(header.e_shoff(endian)).unwrap();

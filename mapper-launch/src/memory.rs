@@ -1,8 +1,8 @@
 //! Spreading a program's memory over NUMA nodes.
 //!
-//! The kernel keeps a policy for each thread; a child inherits it, also across `execve`. So the launcher sets it
-//! for itself before it forks. Which nodes there are to spread over is the daemon's to say, by `cpuset.mems` of the
-//! program's group: with `MPOL_F_STATIC_NODES` the policy names all nodes, and those of the group count.
+//! The kernel keeps a policy for each thread; a child inherits it, also across `execve`. So the launcher sets it for
+//! itself before it forks. The daemon chooses the nodes, by `cpuset.mems` of the program's group: with
+//! `MPOL_F_STATIC_NODES` the policy names all nodes, and those of the group count.
 
 use crate::failure::Failure;
 
@@ -15,7 +15,7 @@ const NODES: &str = "/sys/devices/system/node/has_memory";
 /// Nodes that a mask has room for: more than any kernel has.
 const MOST_NODES: usize = 1024;
 
-/// Has the memory of this process, and of what it starts, taken from all allowed nodes in turn.
+/// Makes the memory of this process, and of what it starts, come from all allowed nodes in turn.
 pub(crate) fn interleave() -> Result<(), Failure> {
     let text = std::fs::read_to_string(NODES);
     let nodes: mapper_model::CpuSet = match text.map(|text| text.parse()) {

@@ -1,9 +1,8 @@
 //! Finding the program and executing it, as a shell would.
 //!
-//! A name without a slash is looked for in `PATH`. What is not there is *not found* (127); what is
-//! there but cannot be executed is *not executable* (126). Looking first lets the launcher fail
-//! before it asks for a place; the last word has `execve`, whose error number says which it was. A
-//! text file without an interpreter is given to `/bin/sh`, as shells and `execvp` do.
+//! A name without a slash is searched in `PATH`. What is not there is *not found* (127); what is there but cannot be
+//! executed is *not executable* (126). Searching first lets the launcher fail before it requests CPUs; the error of
+//! `execve` decides. A text file without an interpreter is given to `/bin/sh`, as shells and `execvp` do.
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::Context;
@@ -16,13 +15,12 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for when `PATH` is not set.
+/// Where programs are searched when `PATH` is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Runs files of no format the kernel knows.
 const SHELL: &CStr = c"/bin/sh";
 
-/// A program ready to be executed.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: OsString,
@@ -80,7 +78,7 @@ impl Program {
                 error => error,
             };
             match error {
-                // As `execvp`: it may be there in a later place.
+                // As in `execvp`: it may be there in a later place.
                 Errno::EACCES | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {
                     obstacle = error;
                 }
@@ -91,19 +89,17 @@ impl Program {
         obstacle
     }
 
-    /// What to say and exit with when `execve` gave this error.
+    /// The failure when `execve` gave this error.
     pub(crate) fn not_run(&self, error: Errno) -> Failure {
+        let mut failure = not_run(&self.name, error);
+        // It was there when it was searched.
         if error == Errno::ENOENT {
-            // It was there when it was looked for.
-            return Failure {
-                status: NOT_FOUND,
-                message: format!(
-                    "{}: not found when executed; if it is there, its interpreter or loader is missing",
-                    quoted(&self.name)
-                ),
-            };
+            failure.message = format!(
+                "{}: not found when executed; if it is there, its interpreter or loader is missing",
+                quoted(&self.name)
+            );
         }
-        not_run(&self.name, error)
+        failure
     }
 }
 
@@ -112,10 +108,8 @@ fn is_text(file: &CStr) -> bool {
     let mut start = Vec::new();
     let file = Path::new(OsStr::from_bytes(file.to_bytes()));
     let read = File::open(file).and_then(|file| file.take(256).read_to_end(&mut start));
-    let line = start
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let line = start.split(|&byte| byte == b'\n').next();
+    let line = line.unwrap_or_default();
     read.is_ok() && !line.starts_with(b"\x7fELF") && !line.contains(&0)
 }
 
@@ -130,40 +124,27 @@ fn means_absent(error: Errno) -> bool {
 }
 
 fn not_run(name: &OsStr, error: Errno) -> Failure {
-    let (status, why) = match error {
-        Errno::ENOENT if name.as_bytes().contains(&b'/') => {
-            (NOT_FOUND, "no such file; check the path".to_owned())
-        }
-        Errno::ENOENT => (
-            NOT_FOUND,
-            "not found in PATH; give the program's path or add its folder to PATH".to_owned(),
-        ),
-        Errno::EISDIR => (NOT_EXECUTABLE, "is a directory, not a program".to_owned()),
-        Errno::EACCES => (
-            NOT_EXECUTABLE,
-            "permission denied; is it a regular file and executable (chmod +x)?".to_owned(),
-        ),
-        Errno::E2BIG => (
-            NOT_EXECUTABLE,
-            "its arguments and environment are too long".to_owned(),
-        ),
-        Errno::ENOEXEC => (NOT_EXECUTABLE, "not a program of this machine".to_owned()),
-        error => (
-            NOT_EXECUTABLE,
-            format!("cannot be executed: {}", error.desc()),
-        ),
+    let why = match error {
+        Errno::ENOENT if name.as_bytes().contains(&b'/') => "no such file; check the path",
+        Errno::ENOENT => "not found in PATH; give the program's path or add its folder to PATH",
+        Errno::EISDIR => "is a directory, not a program",
+        Errno::EACCES => "permission denied; is it a regular file and executable (chmod +x)?",
+        Errno::E2BIG => "its arguments and environment are too long",
+        Errno::ENOEXEC => "not a program of this machine",
+        error => &format!("cannot be executed: {}", error.desc()),
     };
-    Failure {
-        status,
-        message: format!("{}: {why}", quoted(name)),
-    }
+    let status = match error {
+        Errno::ENOENT => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    };
+    let message = format!("{}: {why}", quoted(name));
+    Failure { status, message }
 }
 
 fn quoted(name: &OsStr) -> String {
-    if name.is_empty() {
-        "\"\"".to_owned()
-    } else {
-        name.to_string_lossy().into_owned()
+    match name.is_empty() {
+        true => "\"\"".to_owned(),
+        false => name.to_string_lossy().into_owned(),
     }
 }
 
@@ -193,7 +174,7 @@ fn executable(place: &Path) -> Result<(), Errno> {
     if kind.is_dir() {
         return Err(Errno::EISDIR);
     }
-    // To look into a pipe would be to wait for somebody who writes to it.
+    // Opening a pipe would wait for a writer.
     if !kind.is_file() {
         return Err(Errno::EACCES);
     }
@@ -220,16 +201,11 @@ mod tests {
 
     #[test]
     fn the_first_executable_in_path_comes_first() {
-        let (plain, first, second) = (
-            folder_with("p", 0o644),
-            folder_with("p", 0o755),
-            folder_with("p", 0o755),
-        );
+        let [plain, first, second] = [0o644, 0o755, 0o755].map(|mode| folder_with("p", mode));
         let program = find("p", &[&plain, &first, &second]).unwrap();
         let expected = [&first, &second].map(|folder| folder.path().join("p"));
-        let found: Vec<_> = program
-            .candidates
-            .iter()
+        let candidates = program.candidates.iter();
+        let found: Vec<_> = candidates
             .map(|c| PathBuf::from(OsStr::from_bytes(c.to_bytes())))
             .collect();
         assert_eq!(found, expected);
@@ -239,25 +215,26 @@ mod tests {
     fn absent_is_127_and_there_but_not_executable_is_126() {
         let folder = folder_with("p", 0o644);
         std::fs::create_dir(folder.path().join("d")).unwrap();
-        assert_eq!(find("q", &[&folder]).unwrap_err().status, 127);
-        assert_eq!(find("", &[&folder]).unwrap_err().status, 127);
-        assert_eq!(find("p", &[&folder]).unwrap_err().status, 126);
-        assert_eq!(find("d", &[&folder]).unwrap_err().status, 126);
-        assert_eq!(find("/no/p", &[&folder]).unwrap_err().status, 127);
-        assert_eq!(find("p/x", &[&folder]).unwrap_err().status, 127);
-        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(find("pipe", &[&folder]).unwrap_err().status, 126);
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for (name, status) in [
+            ("q", 127),
+            ("", 127),
+            ("p", 126),
+            ("d", 126),
+            ("/no/p", 127),
+            ("p/x", 127),
+            ("pipe", 126),
+        ] {
+            assert_eq!(find(name, &[&folder]).unwrap_err().status, status);
+        }
     }
 
     #[test]
     fn an_empty_entry_of_path_is_the_present_folder() {
-        assert_eq!(
-            places(OsStr::new("p"), Some(OsStr::new("/a::/b"))),
-            [Path::new("/a/p"), Path::new("./p"), Path::new("/b/p")]
-        );
-        assert_eq!(
-            places(OsStr::new("p"), None),
-            [Path::new("/bin/p"), Path::new("/usr/bin/p")]
-        );
+        let found = places(OsStr::new("p"), Some(OsStr::new("/a::/b")));
+        assert_eq!(found, ["/a/p", "./p", "/b/p"].map(PathBuf::from));
+        let by_default = places(OsStr::new("p"), None);
+        assert_eq!(by_default, ["/bin/p", "/usr/bin/p"].map(PathBuf::from));
     }
 }

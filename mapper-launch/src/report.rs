@@ -1,8 +1,7 @@
-//! `--report`: what the program got, told on standard error when it has ended.
+//! `--report`: what the program got, printed to standard error when it has ended.
 //!
-//! The daemon keeps the books; the launcher asks for them when the program has ended, on a connection
-//! of its own, since the daemon that gave the place may have been replaced meanwhile. That there is
-//! no report is said and is no failure: the exit status is the program's in any case.
+//! The daemon does the accounting; the launcher asks for it on a new connection, since the daemon that granted the CPUs
+//! may have been replaced. A missing report is printed and is no failure: the exit status is the program's.
 
 use mapper_control::Client;
 use mapper_control::schema::ReportReply;
@@ -17,12 +16,11 @@ use std::time::Duration;
 /// How long a daemon may take to answer; the program's end has to be passed on.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A report to be given at the end.
 #[derive(Debug)]
 pub(crate) struct Report {
     app: AppId,
     socket: PathBuf,
-    /// Standard error, from before the launcher let go of it.
+    /// Standard error, from before the launcher closed it.
     to: File,
 }
 
@@ -42,7 +40,6 @@ impl Report {
         self.to.as_fd()
     }
 
-    /// Asks and tells.
     pub(crate) fn give(mut self) {
         let reply =
             Client::connect(&self.socket, PATIENCE).and_then(|mut client| client.report(self.app));
@@ -50,12 +47,12 @@ impl Report {
             Ok(reply) => in_words(&reply),
             Err(error) => format!("no report: {error}"),
         };
-        // That it cannot be said is no reason to fail.
+        // A failed write is no reason to fail.
         let _ = writeln!(self.to, "mapper-launch: {text}");
     }
 }
 
-/// One line, in an order in which people ask.
+/// One line, the most important first.
 fn in_words(reply: &ReportReply) -> String {
     let account = &reply.account;
     let seconds = |ns: u64| ns as f64 * 1e-9;
@@ -125,18 +122,12 @@ mod tests {
             most_cpus: 4,
             ..Account::default()
         };
-        assert_eq!(
-            in_words(&reply(account)),
-            "fft: managed for 10.0 s on 2 to 4 CPUs, given 25.0 CPU-seconds, used 24.0; promised \
-             85 %, achieved 97 % of its fair-share performance, below the promise in 1 of 8 intervals"
-        );
-    }
-
-    #[test]
-    fn a_program_without_samples_is_reported_as_not_judged() {
-        assert!(
-            in_words(&reply(Account::default()))
-                .contains("not judged: it ran too briefly or was idle")
-        );
+        let expected = "fft: managed for 10.0 s on 2 to 4 CPUs, given 25.0 CPU-seconds, used 24.0; promised \
+             85 %, achieved 97 % of its fair-share performance, below the promise in 1 of 8 intervals";
+        assert_eq!(in_words(&reply(account)), expected);
+        // A program without samples.
+        let text = in_words(&reply(Account::default()));
+        let says = "not judged: it ran too briefly or was idle";
+        assert!(text.contains(says), "{text}");
     }
 }

@@ -7,11 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The shim's file name.
 const FILE: &str = "libmapper_omp.so";
 
-/// The places to look in, in order: what the user said, or else beside the launcher, in the lib
-/// folder beside its own, and in the system's.
+/// Where to search, in order: beside the launcher, in the lib folder beside its own, and in the system's.
 fn places(launcher: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(folder) = launcher.and_then(Path::parent) {
@@ -22,8 +20,8 @@ fn places(launcher: Option<&Path>) -> Vec<PathBuf> {
     places
 }
 
-/// Finds the shim: `flag` and `variable` are `--shim` and `MAPPER_SHIM`, `launcher` the path of
-/// this program. The error says what to do.
+/// Finds the shim: `flag` and `variable` are `--shim` and `MAPPER_SHIM`, `launcher` the path of this program. The error
+/// says what to do.
 pub(crate) fn find(
     flag: Option<&Path>,
     variable: Option<&OsStr>,
@@ -41,31 +39,23 @@ pub(crate) fn find(
             None => format!("{FILE} is not installed; give it with --shim"),
         });
     };
+    let refused = |path: &Path, what: &str| format!("shim {}: {what}", path.display());
     if let Some(what) = not_a_library(&found) {
-        return Err(format!(
-            "shim {}: {what}; give {FILE} with --shim",
-            found.display()
-        ));
+        return Err(refused(&found, &format!("{what}; give {FILE} with --shim")));
     }
-    let found = std::path::absolute(&found)
-        .map_err(|error| format!("shim {}: {error}", found.display()))?;
+    let absolute =
+        std::path::absolute(&found).map_err(|error| refused(&found, &error.to_string()))?;
     // The loader takes both for separators.
-    if found
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| b" :".contains(byte))
-    {
-        return Err(format!(
-            "shim {}: a path with a space or colon cannot be preloaded",
-            found.display()
-        ));
+    let mut bytes = absolute.as_os_str().as_bytes().iter();
+    if bytes.any(|byte| b" :".contains(byte)) {
+        let what = "a path with a space or colon cannot be preloaded";
+        return Err(refused(&absolute, what));
     }
-    Ok(found)
+    Ok(absolute)
 }
 
-/// What a file is instead of a shared object, which is all that can be preloaded. The loader would only
-/// warn, and the program run without what it was promised.
+/// What a file is instead of a shared object, which is all that can be preloaded. The loader would only warn, and the
+/// program run without the shim.
 fn not_a_library(path: &Path) -> Option<String> {
     /// ELF's mark, and where it says of what type the file is and how it writes numbers.
     const MARK: &[u8] = b"\x7fELF";
@@ -73,12 +63,9 @@ fn not_a_library(path: &Path) -> Option<String> {
     const TYPE: usize = 16;
     const SHARED_OBJECT: u16 = 3;
     let mut start = [0u8; TYPE + 2];
-    let read = File::open(path).and_then(|mut file| {
-        if file.metadata()?.is_file() {
-            file.read_exact(&mut start).map(Some)
-        } else {
-            Ok(None)
-        }
+    let read = File::open(path).and_then(|mut file| match file.metadata()?.is_file() {
+        true => file.read_exact(&mut start).map(Some),
+        false => Ok(None),
     });
     match read {
         Ok(Some(())) => {}
@@ -95,8 +82,8 @@ fn not_a_library(path: &Path) -> Option<String> {
     (!fine).then(|| "not a shared object".to_owned())
 }
 
-/// Whether a path in a list of libraries leads to a shim of mapper's: to this one, or to that of another
-/// installation, under which this launcher was started. Two at a time would count everything twice.
+/// Whether a path in a list of libraries leads to a shim of mapper's: to this one, or to that of another installation,
+/// under which this launcher was started. Two at a time would count everything twice.
 fn is_shim(path: &[u8], shim: &Path) -> bool {
     let path = Path::new(OsStr::from_bytes(path));
     let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
@@ -118,8 +105,8 @@ pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The value of `OMP_TOOL_LIBRARIES`, if it is to be set. What the user has there stays, with this shim in the place
-/// of another installation's.
+/// The value of `OMP_TOOL_LIBRARIES`, if it is to be set. What the user has there stays, with this shim in the place of
+/// another installation's.
 pub(crate) fn tools(shim: &Path, users: Option<&OsStr>) -> Option<OsString> {
     let Some(users) = users else {
         return Some(shim.as_os_str().to_owned());
@@ -145,7 +132,6 @@ pub(crate) fn tools(shim: &Path, users: Option<&OsStr>) -> Option<OsString> {
 mod tests {
     use super::*;
 
-    /// As a shared object begins.
     const LIBRARY: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0";
 
     #[test]
@@ -159,10 +145,9 @@ mod tests {
             (Path::new("/dev/null"), "not a regular file"),
         ] {
             let error = find(Some(path), None, None).unwrap_err();
-            assert!(
-                error.contains(says) && error.contains(&path.display().to_string()),
-                "{error}"
-            );
+            for says in [says, &path.display().to_string()] {
+                assert!(error.contains(says), "{error}");
+            }
         }
     }
 
@@ -194,47 +179,46 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("a b.so");
         std::fs::write(&odd, LIBRARY).unwrap();
-        assert!(
-            find(Some(&odd), None, None)
-                .unwrap_err()
-                .contains("space or colon")
-        );
+        let error = find(Some(&odd), None, None).unwrap_err();
+        assert!(error.contains("space or colon"), "{error}");
     }
 
     #[test]
     fn what_the_user_preloads_stays_and_the_shim_is_there_once() {
         let shim = Path::new("/l/s.so");
-        let with = |users: &str| preload(shim, Some(OsStr::new(users)));
         assert_eq!(preload(shim, None), "/l/s.so");
-        assert_eq!(with(""), "/l/s.so");
-        assert_eq!(with("/a.so b.so"), "/l/s.so:/a.so:b.so");
-        assert_eq!(with("/a.so:/l/s.so"), "/l/s.so:/a.so");
+        for (users, value) in [
+            ("", "/l/s.so"),
+            ("/a.so b.so", "/l/s.so:/a.so:b.so"),
+            ("/a.so:/l/s.so", "/l/s.so:/a.so"),
+        ] {
+            assert_eq!(preload(shim, Some(OsStr::new(users))), value);
+        }
     }
 
     #[test]
     fn the_shim_of_another_installation_gives_way_to_this_one() {
-        let shim = Path::new("/l/libmapper_omp.so");
-        let preloaded = |users: &str| preload(shim, Some(OsStr::new(users)));
         let ours = "/l/libmapper_omp.so";
-        assert_eq!(preloaded("/outer/libmapper_omp.so"), ours);
-        assert_eq!(
-            preloaded("/outer/libmapper_omp.so /a.so"),
-            "/l/libmapper_omp.so:/a.so"
-        );
-        let tools = |users: &str| tools(shim, Some(OsStr::new(users)));
-        assert_eq!(super::tools(shim, None).unwrap(), ours);
-        assert_eq!(tools("/outer/libmapper_omp.so").unwrap(), ours);
-        assert_eq!(
-            tools("/u/tool.so:/outer/libmapper_omp.so").unwrap(),
-            "/u/tool.so:/l/libmapper_omp.so"
-        );
-        assert_eq!(
-            tools("/l/libmapper_omp.so:/outer/libmapper_omp.so").unwrap(),
-            ours
-        );
-        // These are the user's own.
-        for own in ["/u/tool.so", "/u/not-libmapper_omp.so", ""] {
-            assert_eq!(tools(own), None, "{own:?}");
+        let shim = Path::new(ours);
+        for (users, value) in [
+            ("/outer/libmapper_omp.so", ours),
+            ("/outer/libmapper_omp.so /a.so", "/l/libmapper_omp.so:/a.so"),
+        ] {
+            assert_eq!(preload(shim, Some(OsStr::new(users))), value);
+        }
+        assert_eq!(tools(shim, None).unwrap(), ours);
+        let outer = "/u/tool.so:/outer/libmapper_omp.so";
+        for (users, value) in [
+            ("/outer/libmapper_omp.so", Some(ours)),
+            (outer, Some("/u/tool.so:/l/libmapper_omp.so")),
+            ("/l/libmapper_omp.so:/outer/libmapper_omp.so", Some(ours)),
+            // These are the user's own.
+            ("/u/tool.so", None),
+            ("/u/not-libmapper_omp.so", None),
+            ("", None),
+        ] {
+            let found = tools(shim, Some(OsStr::new(users)));
+            assert_eq!(found.as_deref(), value.map(OsStr::new), "{users:?}");
         }
     }
 

@@ -1,8 +1,7 @@
 //! The signal state the launcher was started with, which the program must get unchanged.
 //!
-//! The launcher blocks all signals, to read them in turn, and has to set SIGCHLD to its default if
-//! it was ignored, as the kernel would not tell it how the program ended. All other dispositions
-//! stay as they are: there are no handlers.
+//! The launcher blocks all signals, to read them in turn, and sets SIGCHLD to its default if it was ignored, as the
+//! kernel would not report how the program ended. All other dispositions stay as they are: there are no handlers.
 
 use anyhow::Context;
 use nix::sys::signal::{
@@ -10,7 +9,6 @@ use nix::sys::signal::{
 };
 use std::ffi::c_int;
 
-/// Mask and dispositions as they were.
 #[derive(Debug)]
 pub(crate) struct SignalState {
     mask: SigSet,
@@ -38,8 +36,8 @@ impl SignalState {
     }
 }
 
-/// Does to this process what a signal does by default, even if it was ignored. Returns when that
-/// is over: after a stop and its end, or at once where the kernel does nothing.
+/// Does to this process what a signal does by default, even if it was ignored. Returns after a stop and its end, or
+/// immediately where the kernel does nothing.
 pub(crate) fn suffer(signal: c_int) {
     // Terminals send none of the real-time signals, which nix does not know.
     let Ok(signal) = Signal::try_from(signal) else {
@@ -52,8 +50,7 @@ pub(crate) fn suffer(signal: c_int) {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler is installed.
     let before = unsafe { sigaction(signal, &default) };
-    // The signal is blocked and waits; its time comes when it is let through. Should any of this
-    // fail, the process goes on.
+    // The signal is blocked and pending until it is let through. If any of this fails, the process continues.
     let _ = raise(signal);
     let only = SigSet::from(signal);
     let _ = only.thread_unblock();

@@ -10,7 +10,7 @@ pub struct StartedWith {
     pub(crate) words: Vec<OsString>,
     /// The environment, entry by entry as it came.
     pub(crate) environment: Vec<CString>,
-    /// Where the kernel reads the command line from.
+    /// Where the kernel reads the command line.
     pub(crate) title: TitleMemory,
 }
 
@@ -25,8 +25,7 @@ impl StartedWith {
     /// Copies the arguments of `main`.
     ///
     /// # Safety
-    /// To be called with the arguments that the C runtime gave to `main`, before anything else
-    /// changes the environment.
+    /// To be called with the arguments that the C runtime gave to `main`, before anything changes the environment.
     #[must_use]
     pub unsafe fn from_main(
         count: c_int,
@@ -73,13 +72,11 @@ impl TitleMemory {
         if self.start.is_null() {
             return Self { start, len };
         }
-        if self.start.wrapping_add(self.len) == start {
-            return Self {
-                start: self.start,
-                len: self.len + len,
-            };
+        let follows = self.start.wrapping_add(self.len) == start;
+        Self {
+            start: self.start,
+            len: self.len + if follows { len } else { 0 },
         }
-        self
     }
 
     /// Makes this process appear under another command line.
@@ -91,8 +88,8 @@ impl TitleMemory {
         if self.start.is_null() {
             return;
         }
-        // SAFETY: the memory belongs to the words of `main` (see `from_main`), is writable by the
-        // C standard, and by the caller's promise nobody else uses it.
+        // SAFETY: the memory belongs to the words of `main` (see `from_main`), is writable by the C standard, and by the
+        // caller's promise no other code uses it.
         unsafe {
             std::ptr::write_bytes(self.start, 0, self.len);
             if title.len() <= self.len {

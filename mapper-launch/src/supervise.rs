@@ -1,9 +1,8 @@
-//! Staying with the program until it ends.
+//! Supervising the program until it ends.
 //!
-//! The launcher reads its signals one by one from a signalfd. It reaps the program, and orphans of
-//! the program, which the kernel hands to it as their subreaper, so that the program's processes
-//! stay below the launcher as long as both live. It passes signals on as
-//! [`forwarding`](crate::forwarding) decides. When the program stops, the launcher stops by the
+//! The launcher reads its signals one by one from a signalfd. It reaps the program, and orphans of the program, which
+//! the kernel hands to it as their subreaper, so that the program's processes stay below the launcher while both live.
+//! It passes signals on as [`forwarding`](crate::forwarding) decides. When the program stops, the launcher stops by the
 //! same signal, so that a shell sees its job stopped; the shell's SIGCONT goes to both.
 
 use crate::forwarding::{self, Addressee, Arrival, Decision, Origin};
@@ -24,16 +23,16 @@ use std::time::{Duration, Instant};
 /// How the program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// It exited with this status.
+    /// With this exit status.
     Exited(u8),
-    /// This signal ended it.
+    /// By this signal.
     Killed(c_int),
-    /// The terminal sent this signal to launcher and program alike, and it ended the program.
+    /// By this signal, which the terminal sent to launcher and program alike.
     KilledFromTerminal(c_int),
 }
 
 impl Ending {
-    /// The status as a shell tells it.
+    /// The status as a shell shows it.
     pub(crate) fn status(self) -> u8 {
         match self {
             Self::Exited(status) => status,
@@ -48,7 +47,6 @@ impl Ending {
 /// Whether the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Motion {
-    /// It does.
     Runs,
     /// This signal stopped it.
     StoppedBy(c_int),
@@ -59,19 +57,19 @@ enum Motion {
 pub(crate) enum Event {
     /// The descriptor can be read.
     Readable,
-    /// It could not be, for as long as was waited.
+    /// The deadline is over.
     Late,
     /// The program has ended.
     Ended(Ending),
 }
 
-/// Stays with one child.
+/// Supervises one child.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     child: Pid,
     signals: SignalFd,
     witness: Option<Witness>,
-    /// Signals to the group that came while one witness took over from another.
+    /// Signals to the group that came while one witness replaced another.
     in_between: SignalBits,
     title: TitleMemory,
     motion: Motion,
@@ -105,8 +103,8 @@ impl Supervisor {
         self.signals.as_fd()
     }
 
-    /// From now on signals to the group are distinguished from others. Not needed before the program runs:
-    /// until then, what is sent twice ends the child the first time.
+    /// From now on signals to the group are distinguished from others. Not needed before the program runs: until then,
+    /// what is sent twice ends the child the first time.
     pub(crate) fn watch_group(&mut self) {
         self.witness = Witness::start(self.title, self.child);
     }
@@ -158,8 +156,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes all signals that have arrived, looks what became of the children, and passes on what
-    /// is to be passed on.
+    /// Reads all signals that have arrived, reaps children, and passes on what is to be passed on.
     fn serve_signals(&mut self) -> anyhow::Result<()> {
         let mut infos = Vec::new();
         while let Some(info) = self.signals.read_signal().context("read the signalfd")? {
@@ -190,15 +187,14 @@ impl Supervisor {
         if seen.is_some_and(|seen| !seen.is_empty() && seen.without(explained).is_empty()) {
             self.renew_witness(explained);
         }
-        // Also if somebody continued the launcher, but not the program.
+        // Also if another process continued the launcher, but not the program.
         if let (Motion::StoppedBy(signal), None) = (self.motion, self.ending) {
             self.stop_too(signal);
         }
         Ok(())
     }
 
-    /// Has a fresh witness take over from one that has seen the `explained` signals. The old one
-    /// stays until the new one is there.
+    /// Replaces a witness that has seen the `explained` signals. The old one stays until the new one is there.
     fn renew_witness(&mut self, explained: SignalBits) {
         let fresh = Witness::start(self.title, self.child);
         if let Some(spent) = std::mem::replace(&mut self.witness, fresh) {
@@ -208,7 +204,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes note of every child that ended, stopped or goes on.
+    /// Notes every child that ended, stopped or continued.
     fn reap(&mut self) -> anyhow::Result<()> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         while self.ending.is_none() {
@@ -261,8 +257,7 @@ fn wait(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> anyhow::Result<()
     }
 }
 
-/// What is known of a signal. Without a witness, the kernel is taken to mean the group and a
-/// process the launcher.
+/// What is known of a signal. Without a witness, the kernel is assumed to mean the group and a process the launcher.
 fn arrival(info: &siginfo, to_group: Option<SignalBits>) -> Arrival {
     let signal = info.ssi_signo.cast_signed();
     let origin = forwarding::origin(info.ssi_code, info.ssi_pid, forwarding::parent_of);
@@ -273,23 +268,21 @@ fn arrival(info: &siginfo, to_group: Option<SignalBits>) -> Arrival {
     Arrival {
         signal,
         origin,
-        addressee: if group {
-            Addressee::Group
-        } else {
-            Addressee::Launcher
+        addressee: match group {
+            true => Addressee::Group,
+            false => Addressee::Launcher,
         },
     }
 }
 
-/// Sends a signal to the program, with the value it came with. The program has not been reaped, so
-/// its number cannot be another's; if it has ended or may not be signalled (set-uid), that is that.
+/// Sends a signal to the program, with the value it came with. The program has not been reaped, so its number cannot be
+/// another's; that it has ended or may not be signalled (set-uid) does not matter.
 fn pass_on(child: Pid, info: &siginfo) {
     let signal = info.ssi_signo.cast_signed();
     if info.ssi_code == libc::SI_QUEUE {
+        let value = usize::try_from(info.ssi_ptr).unwrap_or(0);
         let value = libc::sigval {
-            sival_ptr: std::ptr::with_exposed_provenance_mut(
-                usize::try_from(info.ssi_ptr).unwrap_or(0),
-            ),
+            sival_ptr: std::ptr::with_exposed_provenance_mut(value),
         };
         // SAFETY: the value is passed through and never followed.
         unsafe { libc::sigqueue(child.as_raw(), signal, value) };

@@ -1,15 +1,13 @@
 //! How long a thread that waits at a barrier spins before it sleeps.
 //!
-//! *Problem.* A thread that finds the others not there yet can spin, which is quickest when each of
-//! them has a CPU, or sleep, which leaves its CPU to the one it waits for. libgomp decides once, at
-//! start, and spins for milliseconds; a program that is confined to fewer CPUs afterwards loses that
-//! at each barrier.
+//! *Problem.* A thread that waits for others can spin, which is quickest when each has a CPU, or sleep, which leaves its
+//! CPU to the one it waits for. libgomp decides once, at start, and spins for milliseconds; a program that is confined to
+//! fewer CPUs afterwards loses that at each barrier.
 //!
-//! *Approach.* Spin about as long as it takes to sleep and be woken, [`SPIN_TIME`]: who waits longer
-//! than that loses at most as much again, who waits less never sleeps. libgomp counts turns of its
-//! loop instead of time, and a turn (one load, one `pause`) takes 4 ns on some processors and 60 ns
-//! on others, so a turn is timed here, on the processor that the program is about to run on. What was
-//! measured is in `docs/book/src/adr/0003-waiting.md`.
+//! *Approach.* Spin about as long as it takes to sleep and be woken, [`SPIN_TIME`]: a thread that waits longer loses at
+//! most as much again, one that waits less never sleeps. libgomp counts turns of its loop instead of time, and a turn
+//! (one load, one `pause`) takes 4 ns on some processors and 60 ns on others, so a turn is timed here, on the processor
+//! that the program is about to run on. Measurements: `docs/book/src/adr/0003-waiting.md`.
 
 use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};
@@ -18,7 +16,7 @@ use std::time::{Duration, Instant};
 const SPIN_TIME: Duration = Duration::from_micros(10);
 /// Fewer turns are never set: a program that owns its CPUs would sleep at each barrier.
 const LEAST_TURNS: u32 = 200;
-/// More turns are never set: of programs that spin longer the shim says that they suffer when shrunk.
+/// More turns are never set: the shim reports programs that spin longer as slow when shrunk.
 const MOST_TURNS: u32 = 3_000;
 /// Turns in a sample, and samples. Only the fastest counts: the others were interrupted.
 const SAMPLE_TURNS: u32 = 200;
@@ -67,22 +65,18 @@ fn sample() -> Duration {
 mod tests {
     use super::*;
 
-    fn turns_if_one_takes(turn_ns: u64) -> u32 {
-        let sample = Duration::from_nanos(turn_ns * u64::from(SAMPLE_TURNS));
-        SpinTurns::fitting(sample).0
-    }
-
     #[test]
-    fn turns_fill_the_spin_time() {
-        assert_eq!(turns_if_one_takes(25), 400);
-        assert_eq!(turns_if_one_takes(4), 2_500);
-    }
-
-    #[test]
-    fn turns_stay_within_bounds_on_any_clock() {
-        assert_eq!(turns_if_one_takes(0), MOST_TURNS);
-        assert_eq!(turns_if_one_takes(1), MOST_TURNS);
-        assert_eq!(turns_if_one_takes(1_000_000), LEAST_TURNS);
+    fn turns_fill_the_spin_time_within_bounds_on_any_clock() {
+        for (turn_ns, turns) in [
+            (25, 400),
+            (4, 2_500),
+            (0, MOST_TURNS),
+            (1, MOST_TURNS),
+            (1_000_000, LEAST_TURNS),
+        ] {
+            let sample = Duration::from_nanos(turn_ns * u64::from(SAMPLE_TURNS));
+            assert_eq!(SpinTurns::fitting(sample).0, turns);
+        }
     }
 
     #[test]

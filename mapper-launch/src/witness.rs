@@ -1,17 +1,15 @@
 //! A process that shows which signals were sent to the whole process group.
 //!
-//! A signal does not say whether it was sent to one process or to its group, and the launcher must
-//! pass on the one and not the other (see [`forwarding`](crate::forwarding)). The witness is a
-//! second process in the launcher's group that blocks all signals and does nothing. Nobody
-//! addresses it, so a signal that is pending there was sent to the group. The kernel visits the
-//! newest member of a group first: when a signal reaches the launcher, the witness has it already.
-//! Pending signals cannot be taken back; when one has been seen, a fresh witness takes over.
+//! A signal does not say whether it was sent to one process or to its group, and the launcher must pass on only the
+//! former (see [`forwarding`](crate::forwarding)). The witness is a second process in the launcher's group that blocks
+//! all signals and does nothing. No one addresses it, so a signal that is pending there was sent to the group. The
+//! kernel visits the newest member of a group first: when a signal reaches the launcher, the witness has it already.
+//! Pending signals cannot be taken back; when one has been seen, a new witness replaces the old one.
 //!
-//! It has one more job, for the time in which the launcher is stopped because the program is:
-//! should the program be continued or end by itself, the witness continues the launcher.
+//! While the launcher is stopped because the program is, and the program is continued or ends by itself, the witness
+//! continues the launcher.
 //!
-//! It goes by another name than the launcher, so that `pkill mapper-launch` does not reach it, and
-//! ends with the launcher, however that ends.
+//! It has another name than the launcher, so that `pkill mapper-launch` does not reach it, and ends with the launcher.
 
 use crate::descriptors;
 use crate::started_with::TitleMemory;
@@ -25,7 +23,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// How often a witness looks whether a stopped program runs again.
+/// How often a witness checks whether a stopped program runs again.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A set of signals.
@@ -33,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct SignalBits(u64);
 
 impl SignalBits {
-    /// With a signal more.
+    /// With another signal.
     pub(crate) const fn with(self, signal: c_int) -> Self {
         match signal {
             1..=64 => Self(self.0 | 1 << (signal - 1)),
@@ -41,12 +39,10 @@ impl SignalBits {
         }
     }
 
-    /// Whether a signal is in the set.
     pub(crate) const fn contains(self, signal: c_int) -> bool {
         self.0 & Self(0).with(signal).0 != 0
     }
 
-    /// The signals of either set.
     pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -56,13 +52,12 @@ impl SignalBits {
         Self(self.0 & !other.0)
     }
 
-    /// Whether no signal is.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// The launcher's hold on its witness.
+/// The launcher's handle of its witness.
 #[derive(Debug)]
 pub(crate) struct Witness {
     pid: Pid,
@@ -70,8 +65,8 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Starts one. All signals must be blocked. `None` if there can be no further process; then
-    /// signals to the group cannot be distinguished from others.
+    /// Starts one. All signals must be blocked. `None` if there can be no further process; then signals to the group
+    /// cannot be distinguished from others.
     pub(crate) fn start(title: TitleMemory, program: Pid) -> Option<Self> {
         let (sleep, wake) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let launcher = Pid::this();
@@ -83,7 +78,7 @@ impl Witness {
                 descriptors::let_go(&[sleep.as_fd()]);
                 std::mem::forget(wake);
                 let _ = nix::sys::prctl::set_name(c"mapper-witness");
-                // SAFETY: in this process nobody looks at the command line.
+                // SAFETY: in this process no code reads the command line.
                 unsafe { title.rename(c"mapper-witness") };
                 watch(sleep, launcher, program);
                 // SAFETY: ends the process without running what the launcher registered.
@@ -96,21 +91,19 @@ impl Witness {
     pub(crate) fn seen(&self) -> SignalBits {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
         let pending = status.ok().and_then(|status| {
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix("ShdPnd:"))?;
-            u64::from_str_radix(line.trim(), 16).ok()
+            let mut lines = status.lines();
+            let pending = lines.find_map(|line| line.strip_prefix("ShdPnd:"))?;
+            u64::from_str_radix(pending.trim(), 16).ok()
         });
         SignalBits(pending.unwrap_or(0))
     }
 
     /// The launcher is about to be stopped: continue it as soon as the program runs or is gone.
     pub(crate) fn watch_stopped_program(&self) {
-        let Ok(wake) = self.wake.try_clone() else {
-            return;
-        };
-        // If the witness is gone, there is nobody to tell. SIGPIPE is blocked.
-        let _ = File::from(wake).write_all(&[0]);
+        if let Ok(wake) = self.wake.try_clone() {
+            // If the witness is gone, this fails. SIGPIPE is blocked.
+            let _ = File::from(wake).write_all(&[0]);
+        }
     }
 
     /// Whether this is its process.
@@ -118,14 +111,13 @@ impl Witness {
         process.as_raw_pid() == self.pid.as_raw()
     }
 
-    /// Ends it.
     pub(crate) fn end(self) {
         let _ = kill(self.pid, Signal::SIGKILL);
         let _ = waitpid(self.pid, None);
     }
 }
 
-/// The witness's part: sleeps until the launcher is gone.
+/// The witness's process: sleeps until the launcher is gone.
 fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
     let mut sleep = File::from(sleep);
     let mut byte = [0];
@@ -140,7 +132,7 @@ fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
     }
 }
 
-/// Whether a process is there and stopped.
+/// Whether a process exists and is stopped.
 fn is_stopped(process: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
         return false;

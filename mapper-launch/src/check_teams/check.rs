@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 /// What is to be checked, and with what.
 #[derive(Debug)]
 pub(crate) struct Check<'a> {
-    /// The program's file.
     pub(crate) program: &'a Path,
-    /// The command line.
     pub(crate) command: &'a [OsString],
-    /// The shim.
     pub(crate) shim: PathBuf,
     /// Where the result goes.
     pub(crate) catalogue: Catalogue,
-    /// What the launcher was started with.
+    /// The launcher's own.
     pub(crate) environment: &'a Environment,
     /// Threads, loops and CPUs as the user wants them.
     pub(crate) wishes: &'a Wishes,

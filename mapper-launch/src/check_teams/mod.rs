@@ -1,23 +1,23 @@
 //! `mapper-launch --check-teams -- PROGRAM`: which team modes does this program tolerate here, and
 //! which is fastest when it has few CPUs?
 //!
-//! The program is run plainly a few times, then in each mode on one CPU and under an allocation that
-//! changes every 300 µs; no daemon is needed ([`trial`]). A mode is *safe* if the program ended as
-//! plainly every time, and printed the same. If it does not print the same twice by itself, only the
-//! exit status is compared, and that is said; so it is where it prints more than can be kept. Of the safe modes the *fastest* is the one with the
-//! shortest run on one CPU, if it is faster than those before it by more than [`WORTH`]. All of them start with as many threads as there
-//! are CPUs: what counts is how they fare when CPUs are taken from them. If none is safe, the program is to run
-//! without the runtime interface.
+//! The program is run plainly a few times, then in each mode on one CPU and under an allocation that changes every
+//! 300 µs, without a daemon ([`trial`]). A mode is *safe* if the program ended as plainly every time, and printed the
+//! same. If two plain runs print different things, or more than can be kept, only the exit status is compared, and
+//! that is reported. Of the safe modes the *fastest* is the one with the shortest run on one CPU, if it is faster than
+//! those before it by more than [`WORTH`]. All start with as many threads as there are CPUs: what counts is their speed
+//! when CPUs are taken from them. If none is safe, the program is to run without the runtime interface.
 //!
-//! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way.
-//! Nothing is said of it then, and what was recorded before stays.
+//! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way. Then there is
+//! no result, and what was recorded before stays.
 //!
-//! What was found goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is
-//! evidence, not proof: it holds for what the program did in these runs.
+//! The result goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is evidence, not proof:
+//! it holds for what the program did in these runs.
 
 mod check;
 mod trial;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 
@@ -38,34 +38,31 @@ const RUNS: u32 = 3;
 const WORTH: f64 = 0.05;
 /// And not less than this, which is the noise of starting a process.
 const WORTH_AT_LEAST_S: f64 = 0.01;
-/// A managed run has hung after so many times what it takes plainly on all CPUs, and not before
-/// [`LEAST_LIMIT`]. One CPU instead of all, and threads that wait for one another, take their time.
+/// A managed run hangs if it takes so many times as long as plainly on all CPUs, and at least [`LEAST_LIMIT`]: one CPU
+/// instead of all, and threads that wait for one another, take time.
 const SLOWNESS: u32 = 30;
 const LEAST_LIMIT: Duration = Duration::from_secs(20);
 /// A plain run may take this long.
 const PLAIN_LIMIT: Duration = Duration::from_secs(3600);
 
-/// How a run ends that did what it was to do.
 const SUCCESS: &str = "exit status 0";
 
 /// The modes to check; `fixed` is what the others are compared with.
 const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
 
-/// What came of all modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     SomeModeIsSafe,
     NoModeIsSafe,
 }
 
-/// What came of a mode.
+/// The result for one mode.
 #[derive(Clone, PartialEq, Debug)]
 enum Finding {
     /// As plainly in every run; the time on one CPU.
     Safe(Duration),
     /// The shim kept real teams: the reason it gives.
     NotAdmitted(String),
-    /// Otherwise.
     Unsafe(String),
 }
 
@@ -86,7 +83,7 @@ struct Plain {
     slowest: Duration,
 }
 
-/// What is compared of that which a program prints.
+/// What is compared of a program's output.
 enum Compared {
     /// All of it: this is always the same.
     All(Vec<u8>),
@@ -104,7 +101,7 @@ impl Compared {
         }
     }
 
-    /// With what a further plain run printed.
+    /// With the output of a further plain run.
     fn and(self, printed: Printed) -> Self {
         match (self, printed) {
             (Self::TooMuch, _) | (_, Printed::TooMuch) => Self::TooMuch,
@@ -131,7 +128,7 @@ impl fmt::Display for Compared {
 }
 
 impl Check<'_> {
-    /// Runs the program in all modes, tells and records what came of it.
+    /// Runs the program in all modes, prints and records the results.
     pub(crate) fn run(&self) -> anyhow::Result<Verdict> {
         let arguments = self.command.get(1..).unwrap_or_default();
         let identity = Identity::of(self.program, arguments)?;
@@ -148,20 +145,14 @@ impl Check<'_> {
             tell(&format!("{:<8} {finding}", mode.as_str()))?;
             findings.push((mode, finding));
         }
-        let safe = findings
-            .iter()
-            .filter(|(_, finding)| matches!(finding, Finding::Safe(_)))
-            .map(|(mode, _)| *mode)
-            .collect();
-        let fastest = fastest(&findings);
-        let words = self.command.iter();
+        let is_safe = |finding: &Finding| matches!(finding, Finding::Safe(_));
+        let safe = findings.iter().filter(|(_, finding)| is_safe(finding));
+        let words = self.command.iter().map(|word| word.to_string_lossy());
         let entry = Entry {
             identity,
-            command: words
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            safe,
-            fastest,
+            command: words.map(Cow::into_owned).collect(),
+            safe: safe.map(|(mode, _)| *mode).collect(),
+            fastest: fastest(&findings),
         };
         let advice = entry.advice();
         let file = self.catalogue.record(entry)?;
@@ -180,12 +171,8 @@ impl Check<'_> {
         }
     }
 
-    fn trial(&self, limit: Duration) -> anyhow::Result<Trial<'_>> {
-        Trial::new(self, limit)
-    }
-
     fn plain(&self) -> anyhow::Result<Plain> {
-        let trial = self.trial(PLAIN_LIMIT)?;
+        let trial = Trial::new(self, PLAIN_LIMIT)?;
         let first = trial.plainly()?;
         let mut plain = Plain {
             status: first.status,
@@ -215,7 +202,7 @@ impl Check<'_> {
 
     fn mode(&self, mode: TeamMode, plain: &Plain) -> anyhow::Result<Finding> {
         let limit = LEAST_LIMIT.max(plain.slowest.saturating_mul(SLOWNESS));
-        let trial = self.trial(limit)?;
+        let trial = Trial::new(self, limit)?;
         let mut best = Duration::MAX;
         let constant = (0..RUNS).map(|_| Allocations::OneCpu);
         let changing = (0..RUNS).map(|seed| Allocations::Changing(u64::from(seed)));
@@ -261,7 +248,6 @@ fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
     (!same).then(|| "the output differs".to_owned())
 }
 
-/// The fastest of the safe modes.
 fn fastest(findings: &[(TeamMode, Finding)]) -> TeamMode {
     let mut best = TeamMode::Fixed;
     let mut shortest = f64::INFINITY;
@@ -334,9 +320,7 @@ mod tests {
         assert_eq!(pick(safe(100), safe(98), safe(97)), TeamMode::Fixed);
         assert_eq!(pick(safe(100), safe(50), safe(49)), TeamMode::Virtual);
         assert_eq!(pick(safe(100), broken.clone(), safe(49)), TeamMode::Follow);
-        assert_eq!(
-            pick(broken.clone(), broken.clone(), broken),
-            TeamMode::Fixed
-        );
+        let none = pick(broken.clone(), broken.clone(), broken);
+        assert_eq!(none, TeamMode::Fixed);
     }
 }

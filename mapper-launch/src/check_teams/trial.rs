@@ -1,4 +1,4 @@
-//! One run of the program: plainly, or with the shim under an allocation of our own making.
+//! One run of the program: plainly, or with the shim under an allocation made here.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::waiting::SpinTurns;
 
 /// How often a changing allocation changes.
 const CHANGE: Duration = Duration::from_micros(300);
-/// How often one that does not change is looked at.
+/// How often one that does not change is checked.
 const LOOK: Duration = Duration::from_millis(2);
 /// What ends a program from outside.
 const ENDING: [Signal; 4] = [
@@ -37,26 +37,21 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Output beyond this is not kept.
 pub(super) const MOST_OUTPUT: u64 = 64 << 20;
 
-/// What a program printed to standard output.
 #[derive(Debug)]
 pub(super) enum Printed {
-    /// This.
     All(Vec<u8>),
     /// More than [`MOST_OUTPUT`].
     TooMuch,
 }
 
-/// What came of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// How it ended, in words.
     pub(super) status: String,
-    /// What it printed.
     pub(super) printed: Printed,
     pub(super) elapsed: Duration,
     /// Why the shim kept real teams, if it did.
     pub(super) not_admitted: Option<String>,
-    /// Whether the shim had anything to do.
     pub(super) parallelism: Parallelism,
 }
 
@@ -69,7 +64,6 @@ pub(super) enum Parallelism {
     NotSeen,
 }
 
-/// A program to be run.
 pub(super) struct Trial<'a> {
     check: &'a Check<'a>,
     limit: Duration,
@@ -116,7 +110,7 @@ impl<'a> Trial<'a> {
         self.run(command, pause, Some(&mut daemon))
     }
 
-    /// The program as the launcher would start it on all CPUs; plainly, if without a runtime interface.
+    /// The program as the launcher would start it on all CPUs; plainly without a runtime interface.
     fn prepared(&self, teams: TeamMode, runtime: Option<Runtime>) -> Command {
         let mut command = Command::new(self.check.program);
         if let [name, arguments @ ..] = self.check.command {
@@ -173,7 +167,7 @@ impl<'a> Trial<'a> {
             if running.has_ended().context("wait for the program")? {
                 break told(running.finish().context("wait for the program")?);
             }
-            // The memory of what will not be compared: a program may print for ever.
+            // The memory of what is not compared: a program may print for ever.
             if length(&output) > MOST_OUTPUT + 1 {
                 output
                     .set_len(MOST_OUTPUT + 1)
@@ -199,7 +193,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Passes a signal on to the program and all that it forked, and waits a while for it to end of it.
+/// Passes a signal on to the program and all that it forked, and waits a while for it to end.
 fn end(running: &Running, signal: Signal) {
     // It has not been waited for, so that the number is its own.
     let _ = killpg(Pid::from_raw(running.id().cast_signed()), signal);
@@ -209,8 +203,8 @@ fn end(running: &Running, signal: Signal) {
     }
 }
 
-/// The signals by which people and systems end a program, held back while a program runs that is in
-/// a process group of its own: they reach the launcher alone, which has to end the program first.
+/// The signals by which people and systems end a program, blocked while a program runs that is in a process group of its
+/// own: they reach the launcher alone, which has to end the program first.
 struct Signals {
     /// Those that are held back; one that was ignored stays so (`nohup`).
     held: SigSet,
@@ -235,7 +229,7 @@ impl Signals {
         unsafe { command.pre_exec(move || before.thread_set_mask().map_err(std::io::Error::from)) }
     }
 
-    /// Waits for as long as this, or until one comes.
+    /// Waits for as long as this, or until one arrives.
     fn wait(&self, pause: Duration) -> Option<Signal> {
         let pause = libc::timespec {
             tv_sec: pause.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -289,7 +283,6 @@ fn printed(mut output: File) -> std::io::Result<Printed> {
     Ok(Printed::All(bytes))
 }
 
-/// A file without a name.
 fn memory_file() -> anyhow::Result<File> {
     let memory = nix::sys::memfd::memfd_create(c"output", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
         .context("make a place for the output")?;
