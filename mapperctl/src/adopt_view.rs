@@ -22,20 +22,12 @@ pub(crate) fn adopted(reply: &AdoptReply) -> String {
 
 /// What was released and what could not be put back.
 pub(crate) fn released(reply: &ReleaseReply) -> String {
-    let mut text = harmless(&format!(
-        "{} ({}) is managed no more",
-        reply.name, reply.adopted
-    ));
-    match &reply.trouble {
-        None => text.push_str(" and has what it had before\n"),
-        Some(trouble) => {
-            text.push_str(&format!(
-                ", but not all is as before: {}\n",
-                harmless(trouble)
-            ));
-        }
-    }
-    text
+    let before = match &reply.trouble {
+        None => " and has what it had before".to_owned(),
+        Some(trouble) => format!(", but not all is as before: {trouble}"),
+    };
+    let (name, adopted) = (&reply.name, &reply.adopted);
+    harmless(&format!("{name} ({adopted}) is managed no more{before}")) + "\n"
 }
 
 #[cfg(test)]
@@ -55,11 +47,9 @@ mod tests {
             cpus: CpuSet::first(4),
             cpu_count: 4,
         };
-        assert_eq!(
-            adopted(&reply),
-            "unit db.service is application db (id 3): 2 processes on 4 CPUs (0-3)\n"
-        );
-        // A path is whatever somebody called a directory.
+        let line = "unit db.service is application db (id 3): 2 processes on 4 CPUs (0-3)\n";
+        assert_eq!(adopted(&reply), line);
+        // A path may hold any characters.
         reply.adopted = AdoptTarget::Cgroup("a\u{1b}[2J".into());
         assert!(adopted(&reply).starts_with("control group a?[2J is"));
     }
@@ -73,15 +63,10 @@ mod tests {
             adopted: AdoptTarget::Pid(7),
             trouble: None,
         };
-        assert_eq!(
-            released(&reply),
-            "db (process 7) is managed no more and has what it had before\n"
-        );
+        let text = "db (process 7) is managed no more and has what it had before\n";
+        assert_eq!(released(&reply), text);
         reply.trouble = Some("open /a: gone".into());
-        // What it has instead is known to the trouble alone.
-        assert_eq!(
-            released(&reply),
-            "db (process 7) is managed no more, but not all is as before: open /a: gone\n"
-        );
+        let text = "db (process 7) is managed no more, but not all is as before: open /a: gone\n";
+        assert_eq!(released(&reply), text);
     }
 }

@@ -164,19 +164,3 @@ impl Adopt {
         })
     }
 }
-
-/// How an answer is printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
-}
-
-impl From<bool> for Form {
-    /// From the flag `--json`.
-    fn from(json: bool) -> Self {
-        if json { Self::Json } else { Self::Table }
-    }
-}

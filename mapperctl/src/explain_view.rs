@@ -28,64 +28,41 @@ fn heading(reply: &ExplainReply, width: Width) -> String {
         out.push_str(&wrapped(&format!("{label:<13}"), &text, width));
     };
     line("application", format!("{} (id {})", reply.name, reply.id));
-    line(
-        "CPUs",
-        format!(
-            "{} ({}), fair share {}",
-            reply.cpu_count, reply.cpus, reply.fair_cpus
-        ),
-    );
-    line(
-        "performance",
-        match &reply.performance {
-            Some(performance) => format!(
-                "{} {} by {}",
-                short(performance.value),
-                performance.unit,
-                performance.source
-            ),
-            None => "not measured in the last interval".to_owned(),
-        },
-    );
-    line(
-        "promise",
-        match (reply.floor, reply.slack) {
-            (None, _) => "no floor known: the policy promises none, or still measures".to_owned(),
-            (Some(floor), None) => format!("floor {}", short(floor)),
-            (Some(floor), Some(slack)) if slack < 0.0 => {
-                format!("floor {}, broken by {}", short(floor), short(-slack))
-            }
-            (Some(floor), Some(slack)) => format!(
-                "floor {}, kept by {}; could spare {}",
-                short(floor),
-                short(slack),
-                counted(reply.spare_cpus, "CPU")
-            ),
-        },
-    );
-    if let Some(phase) = reply.phase {
-        line(
-            "phase",
+    let (count, cpus, fair) = (reply.cpu_count, &reply.cpus, &reply.fair_cpus);
+    line("CPUs", format!("{count} ({cpus}), fair share {fair}"));
+    let performance = match &reply.performance {
+        Some(found) => format!("{} {} by {}", short(found.value), found.unit, found.source),
+        None => "not measured in the last interval".to_owned(),
+    };
+    line("performance", performance);
+    let spare = counted(reply.spare_cpus, "CPU");
+    let promise = match (reply.floor.map(short), reply.slack) {
+        (None, _) => "no floor known: the policy promises none, or still measures".to_owned(),
+        (Some(floor), None) => format!("floor {floor}"),
+        (Some(floor), Some(slack)) if slack < 0.0 => {
+            format!("floor {floor}, broken by {}", short(-slack))
+        }
+        (Some(floor), Some(slack)) => {
             format!(
-                "{} of {}: region {:#x}",
-                phase.number, phase.count, phase.region
-            ),
-        );
+                "floor {floor}, kept by {}; could spare {spare}",
+                short(slack)
+            )
+        }
+    };
+    line("promise", promise);
+    if let Some(phase) = reply.phase {
+        let (number, count, region) = (phase.number, phase.count, phase.region);
+        line("phase", format!("{number} of {count}: region {region:#x}"));
     }
     if let Some(spun) = reply.spun.filter(|spun| *spun > 0.0) {
+        let percent = spun * 100.0;
         line(
             "waiting",
-            format!("{:.0} % of its CPU time spun at barriers", spun * 100.0),
+            format!("{percent:.0} % of its CPU time spun at barriers"),
         );
     }
-    line(
-        "teams",
-        harmless(&teams_and_runtime(
-            reply.teams,
-            &reply.teams_by,
-            &reply.runtime,
-        )),
-    );
+    let teams = teams_and_runtime(reply.teams, &reply.teams_by, &reply.runtime);
+    line("teams", harmless(&teams));
     if let Some(stretched) = &reply.stretched {
         line("decided", pace(stretched));
     }
@@ -106,23 +83,16 @@ fn curve(reply: &ExplainReply, width: Width) -> String {
         Column::number("SAMPLES"),
         Column::text("", 4),
     ]);
-    let best = reply
-        .curve
-        .iter()
-        .map(|entry| entry.performance)
-        .fold(0.0, f64::max);
+    let performances = reply.curve.iter().map(|entry| entry.performance);
+    let best = performances.fold(0.0, f64::max);
     for entry in &reply.curve {
-        let share = if best > 0.0 {
-            entry.performance / best
-        } else {
-            0.0
-        };
+        // A number divided by 0 is none, which becomes 0 below.
+        let share = entry.performance / best;
         // Between 0 and BAR, and small.
         let length = (share * BAR).round().clamp(0.0, BAR) as usize;
-        let mark = if entry.cpus == reply.cpu_count {
-            " now"
-        } else {
-            ""
+        let mark = match entry.cpus == reply.cpu_count {
+            true => " now",
+            false => "",
         };
         table.row(
             [
@@ -149,21 +119,16 @@ fn decisions(reply: &ExplainReply, width: Width) -> String {
         Column::text("ON", 8),
     ]);
     for decision in &reply.decisions {
-        let counts = if decision.before == decision.after {
-            decision.after.to_string()
-        } else {
-            format!("{} → {}", decision.before, decision.after)
-        };
-        let changed = if decision.before == decision.after {
-            Style::new()
-        } else {
-            Style::new().bold()
+        let (before, after) = (decision.before, decision.after);
+        let (counts, style) = match before == after {
+            true => (after.to_string(), Style::new()),
+            false => (format!("{before} → {after}"), Style::new().bold()),
         };
         table.row(
             [
                 decision.tick.to_string().into(),
                 span(decision.age_ns).into(),
-                Cell::styled(counts, changed),
+                Cell::styled(counts, style),
                 decision.cpus.to_string().into(),
             ],
             vec![decision.sentence.clone()],

@@ -33,7 +33,7 @@ mod top;
 mod samples;
 
 use anyhow::Context;
-use arguments::{Arguments, Form, Question};
+use arguments::{Arguments, Question};
 use clap::{CommandFactory, Parser};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply, socket_path};
 use mapper_host::doctor;
@@ -75,7 +75,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Question::Doctor { json } = &arguments.question {
         // Without a daemon there is all the more to tell.
         let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
-        let text = shown(Form::from(*json), &doctor::examine(), |findings| {
+        let text = shown(*json, &doctor::examine(), |findings| {
             doctor_view::view(findings, daemon.as_ref().ok(), width)
         })?;
         return print(&text);
@@ -88,28 +88,20 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut client = Client::connect(&socket, PATIENCE)?;
     let text = match &arguments.question {
-        Question::Status { json, .. } => {
-            let status = client.status()?;
-            shown(Form::from(*json), &status, |status| {
-                status_view::view(status, width)
-            })?
-        }
+        Question::Status { json, .. } => shown(*json, &client.status()?, |status| {
+            status_view::view(status, width)
+        })?,
         Question::Explain { name, json } => {
             let explained = client.explain(name).map_err(with_those_that_run)?;
-            shown(Form::from(*json), &explained, |reply| {
-                explain_view::view(reply, width)
-            })?
+            shown(*json, &explained, |reply| explain_view::view(reply, width))?
         }
-        Question::Policies { json } => {
-            let policies = client.policies()?;
-            shown(Form::from(*json), &policies, |reply| {
-                policies_view::view(reply, width)
-            })?
-        }
+        Question::Policies { json } => shown(*json, &client.policies()?, |reply| {
+            policies_view::view(reply, width)
+        })?,
         Question::Doctor { .. } | Question::Top { .. } => String::new(),
         Question::Adopt(adopt) => {
             let reply = client.adopt(adopt.request()?)?;
-            shown(Form::from(adopt.json), &reply, adopt_view::adopted)?
+            shown(adopt.json, &reply, adopt_view::adopted)?
         }
         Question::Release { name } => {
             let reply = client.release(name).map_err(with_those_that_run)?;
@@ -120,18 +112,17 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     print(&text)
 }
 
+/// The reply as JSON, if wanted, or as this view of it.
 fn shown<T: Serialize>(
-    form: Form,
+    json: bool,
     reply: &T,
     view: impl Fn(&T) -> String,
 ) -> anyhow::Result<String> {
-    match form {
-        Form::Table => Ok(view(reply)),
-        Form::Json => {
-            let json = serde_json::to_string_pretty(reply).context("write the reply as JSON")?;
-            Ok(json + "\n")
-        }
+    if !json {
+        return Ok(view(reply));
     }
+    let json = serde_json::to_string_pretty(reply).context("write the reply as JSON")?;
+    Ok(json + "\n")
 }
 
 /// Prints to standard output, without colours if that is no terminal. A reader that has seen

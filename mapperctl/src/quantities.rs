@@ -48,7 +48,8 @@ pub(crate) fn span(ns: u64) -> String {
 }
 
 /// A count with its noun: `1 CPU`, `2 CPUs`.
-pub(crate) fn counted(count: u32, noun: &str) -> String {
+pub(crate) fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -35,10 +35,7 @@ fn heading(status: &Status, width: Width) -> String {
             daemon.version,
             daemon.pid,
             span(daemon.uptime_ns),
-            counted(
-                u32::try_from(daemon.decisions).unwrap_or(u32::MAX),
-                "decision"
-            ),
+            counted(daemon.decisions, "decision"),
             how_often(daemon),
         ),
     );
@@ -55,12 +52,10 @@ fn heading(status: &Status, width: Width) -> String {
             or_none(&machine.free.to_string()),
         ),
     );
+    let (allocation, mapping) = (&daemon.allocation, &daemon.mapping);
     line(
         "policies",
-        format!(
-            "{} (how many CPUs), {} (which)",
-            daemon.allocation, daemon.mapping
-        ),
+        format!("{allocation} (how many CPUs), {mapping} (which)"),
     );
     line("enforcer", selection(&daemon.enforcer));
     line("counters", selection(&daemon.counters));
@@ -212,18 +207,18 @@ mod tests {
 
     #[test]
     fn memory_is_reported_as_far_as_it_is_counted() {
-        let told = |total, local| {
-            traffic(Some(MemoryRate {
-                total_bytes_per_s: total,
-                local_bytes_per_s: local,
-            }))
-        };
-        assert_eq!(
-            told(Some(3.51e9), Some(3e9)),
-            "; memory traffic 3.5 GB/s, 3.0 GB/s of it local"
-        );
-        assert_eq!(told(Some(3e9), None), "; memory traffic 3.0 GB/s");
-        assert_eq!(told(None, Some(3e9)), "; local memory traffic 3.0 GB/s");
+        let both = "; memory traffic 3.5 GB/s, 3.0 GB/s of it local";
+        for (total_bytes_per_s, local_bytes_per_s, text) in [
+            (Some(3.51e9), Some(3e9), both),
+            (Some(3e9), None, "; memory traffic 3.0 GB/s"),
+            (None, Some(3e9), "; local memory traffic 3.0 GB/s"),
+        ] {
+            let rate = MemoryRate {
+                total_bytes_per_s,
+                local_bytes_per_s,
+            };
+            assert_eq!(traffic(Some(rate)), text);
+        }
         assert_eq!(traffic(None), "");
     }
 }

@@ -1,9 +1,8 @@
 //! Aligned columns that fit a terminal.
 //!
-//! Every column is as wide as its widest cell. When that is too much for the terminal, columns that
-//! may shrink do, the widest first, down to their least width; their cells are cut. When even that is too
-//! much, columns that can be done without are left out, the first named first. Below a row may stand a
-//! note, wrapped.
+//! Every column is as wide as its widest cell. When that is too much for the terminal, columns that may shrink do,
+//! the widest first, down to their least width; their cells are cut. When even that is too much, columns that can be
+//! done without are left out, the first named first. Below a row may stand a note, wrapped.
 
 use crate::plain_text::{Width, columns, cut, harmless, wrapped};
 use anstyle::Style;
@@ -143,18 +142,15 @@ impl<const N: usize> Table<N> {
         let mut widths = self.wanted();
         let mut dispensable = self.dispensable.iter();
         loop {
-            let least = |(place, wide): (usize, &Option<usize>)| {
-                wide.map(|wide| {
-                    self.columns[place]
-                        .least
-                        .map_or(wide, |least| least.min(wide))
-                })
+            let columns = self.columns.iter().zip(widths);
+            let least = |(column, wide): (&Column, Option<usize>)| {
+                wide.map(|wide| column.least.unwrap_or(wide).min(wide))
             };
-            let least: Vec<usize> = widths.iter().enumerate().filter_map(least).collect();
-            let Some(title) = (total(&least) > width.columns())
-                .then(|| dispensable.next())
-                .flatten()
-            else {
+            let least: Vec<usize> = columns.filter_map(least).collect();
+            if total(&least) <= width.columns() {
+                break;
+            }
+            let Some(title) = dispensable.next() else {
                 break;
             };
             for (place, wide) in widths.iter_mut().enumerate() {

@@ -70,30 +70,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
 
 fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     let (daemon, machine) = (&status.daemon, &status.topology);
-    let apps = u32::try_from(status.apps.len()).unwrap_or(u32::MAX);
     let usable = machine.usable.len();
     let first = format!(
         "mapperd {}  up {}  {}  {} of {} CPUs in use",
         harmless(&daemon.version),
         span(daemon.uptime_ns),
-        counted(apps, "application"),
+        counted(status.apps.len() as u64, "application"),
         usable.saturating_sub(machine.free.len()),
         usable,
     );
+    // As it is, not as set.
+    let interval = daemon
+        .stretched
+        .map_or(daemon.interval_ns, |s| s.interval_ns);
     let second = format!(
         "{} / {}  every {}  {} taken",
         harmless(&daemon.allocation),
         harmless(&daemon.mapping),
-        // As it is, not as set.
-        span(
-            daemon
-                .stretched
-                .map_or(daemon.interval_ns, |s| s.interval_ns)
-        ),
-        counted(
-            u32::try_from(daemon.decisions).unwrap_or(u32::MAX),
-            "decision"
-        ),
+        span(interval),
+        counted(daemon.decisions, "decision"),
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let text = Text::from(vec![Line::styled(first, bold), Line::raw(second)]);
@@ -152,12 +147,7 @@ fn draw_table(
             number(short_or_dash(app.floor)),
             Cell::from(harmless(&state(app))),
         ];
-        Row::new(
-            cells
-                .into_iter()
-                .zip(shown)
-                .filter_map(|(cell, shown)| shown.then_some(cell)),
-        )
+        Row::new(only(cells, shown))
     });
     let widths = [
         Constraint::Length(1),
@@ -170,32 +160,24 @@ fn draw_table(
         Constraint::Length(7),
         Constraint::Fill(3),
     ];
-    let header = titles.into_iter().enumerate().map(|(place, title)| {
-        match place {
-            2 | 4..=7 => Cell::from(Text::from(title).right_aligned()),
-            _ => Cell::from(title),
-        }
-        .style(bold)
+    let header = titles.map(|title| match title {
+        "CPUS" | "FAIR" | "QOS" | "PERF" | "FLOOR" => number(title.to_owned()).style(bold),
+        _ => Cell::from(title).style(bold),
     });
-    let header = header
-        .zip(shown)
-        .filter_map(|(cell, shown)| shown.then_some(cell));
-    let widths = widths.into_iter().zip(shown);
-    let table = Table::new(
-        rows,
-        widths.filter_map(|(width, shown)| shown.then_some(width)),
-    )
-    .header(Row::new(header))
-    .column_spacing(1);
+    let table = Table::new(rows, only(widths, shown))
+        .header(Row::new(only(header, shown)))
+        .column_spacing(1);
     frame.render_widget(table, area);
 }
 
+/// What belongs to the columns that are shown.
+fn only<T, const N: usize>(all: [T; N], shown: [bool; N]) -> impl Iterator<Item = T> {
+    let all = all.into_iter().zip(shown);
+    all.filter_map(|(one, shown)| shown.then_some(one))
+}
+
 fn performance(app: &AppStatus) -> String {
-    short_or_dash(
-        app.performance
-            .as_ref()
-            .map(|performance| performance.value),
-    )
+    short_or_dash(app.performance.as_ref().map(|found| found.value))
 }
 
 /// Whether the promise was not kept in the last interval.
@@ -296,10 +278,8 @@ mod tests {
         let told = text(&drawn(&away, 80, 24));
         assert!(told.contains("socket 1 node 1"), "{told}");
         let last = told.lines().last().unwrap();
-        assert!(
-            last.starts_with("not up to date, trying again: no daemon at"),
-            "{last}"
-        );
+        let expected = "not up to date, trying again: no daemon at";
+        assert!(last.starts_with(expected), "{last}");
         let nothing = Screen {
             status: None,
             ..away
