@@ -50,7 +50,7 @@ impl ManualClock {
         self.now_ns.set(self.now_ns.get().saturating_add(ns));
     }
 
-    /// Lets the machine sleep: monotonic time stands still, time since boot goes on.
+    /// Lets the machine sleep: monotonic time stands still, time since boot continues.
     pub fn sleep(&self, ns: u64) {
         self.suspended_ns
             .set(self.suspended_ns.get().saturating_add(ns));

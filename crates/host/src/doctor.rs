@@ -123,30 +123,20 @@ fn counted(number: usize, what: &str) -> String {
 
 fn control_groups() -> Finding {
     let what = "control groups";
+    let remedy =
+        "boot with systemd.unified_cgroup_hierarchy=1; until then threads are confined by affinity";
     let mounts = read_small(Path::new("/proc/self/mounts")).unwrap_or_default();
     let Some(mount) = cgroup::cgroup2_mount(&mounts) else {
-        return Finding::missing(
-            what,
-            "no cgroup v2 file system is mounted",
-            "boot with systemd.unified_cgroup_hierarchy=1; until then threads are confined by affinity",
-        );
+        return Finding::missing(what, "no cgroup v2 file system is mounted", remedy);
     };
     let controllers = read_small(&mount.join("cgroup.controllers")).unwrap_or_default();
-    if controllers.split_ascii_whitespace().any(|c| c == "cpuset") {
-        Finding::good(
-            what,
-            format!("version 2 at {}, with cpuset", mount.display()),
-        )
-    } else {
-        Finding::limited(
-            what,
-            format!(
-                "version 2 at {}, without cpuset (version 1 holds it)",
-                mount.display()
-            ),
-            "boot with systemd.unified_cgroup_hierarchy=1; until then threads are confined by affinity",
-        )
+    let has_cpuset = controllers.split_ascii_whitespace().any(|c| c == "cpuset");
+    let mount = mount.display();
+    if has_cpuset {
+        return Finding::good(what, format!("version 2 at {mount}, with cpuset"));
     }
+    let seen = format!("version 2 at {mount}, without cpuset (version 1 holds it)");
+    Finding::limited(what, seen, remedy)
 }
 
 /// `groups` is the state of control groups.
@@ -212,11 +202,8 @@ fn paranoid_level(places: &Places) -> Finding {
     let what = "kernel.perf_event_paranoid";
     let path = places.proc.join("sys/kernel/perf_event_paranoid");
     let Ok(text) = read_small(&path) else {
-        return Finding::missing(
-            what,
-            format!("no {}", path.display()),
-            "use a kernel with CONFIG_PERF_EVENTS",
-        );
+        let seen = format!("no {}", path.display());
+        return Finding::missing(what, seen, "use a kernel with CONFIG_PERF_EVENTS");
     };
     match text.trim().parse::<i32>() {
         Ok(level) if level <= 2 => Finding::good(what, level.to_string()),
@@ -242,14 +229,11 @@ fn resctrl(places: &Places) -> Finding {
     }
     let flags = read_small(&places.proc.join("cpuinfo")).unwrap_or_default();
     if flags.contains("cqm_mbm_total") || flags.contains("cqm_mbm_local") {
-        Finding::limited(
-            what,
-            format!(
-                "the processor counts it, but {} is not mounted",
-                root.display()
-            ),
-            "mount -t resctrl resctrl /sys/fs/resctrl",
-        )
+        let seen = format!(
+            "the processor counts it, but {} is not mounted",
+            root.display()
+        );
+        Finding::limited(what, seen, "mount -t resctrl resctrl /sys/fs/resctrl")
     } else {
         Finding::missing(
             what,
@@ -316,12 +300,11 @@ fn kernel(places: &Places) -> Finding {
     let text = read_small(&places.proc.join("sys/kernel/osrelease")).unwrap_or_default();
     let release = text.trim();
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    let resets = "a change of a cpuset resets the affinity that threads gave themselves";
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < (6, 2) => Finding::limited(
             what,
-            format!(
-                "{release}: a change of a cpuset resets the affinity that threads gave themselves"
-            ),
+            format!("{release}: {resets}"),
             "use Linux 6.2 or later where programs pin their threads",
         ),
         _ => Finding::good(what, release),

@@ -14,19 +14,8 @@ pub enum HostError {
     Io {
         /// What was tried, such as `read`, `open` or `create`.
         action: &'static str,
-        /// The path, or such as `thread 7`.
+        /// The path, with the value to be written, or such as `thread 7`.
         what: String,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-    /// A value could not be written.
-    #[error("write {value:?} to {}", path.display())]
-    Write {
-        /// The value.
-        value: String,
-        /// The file.
-        path: PathBuf,
         /// Why not.
         #[source]
         source: io::Error,
@@ -106,6 +95,15 @@ impl HostError {
         }
     }
 
+    pub(crate) fn write(value: &str, path: &Path, source: io::Error) -> Self {
+        let what = format!("{value:?} to {}", path.display());
+        Self::Io {
+            action: "write",
+            what,
+            source,
+        }
+    }
+
     pub(crate) fn thread(action: &'static str, thread: ThreadId, source: io::Error) -> Self {
         let what = format!("thread {thread}");
         Self::Io {
@@ -127,9 +125,7 @@ impl HostError {
     #[must_use]
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match self {
-            Self::Io { source, .. } | Self::Write { source, .. } => {
-                rustix::io::Errno::from_io_error(source)
-            }
+            Self::Io { source, .. } => rustix::io::Errno::from_io_error(source),
             Self::LeftBehind { source, .. } => source.errno(),
             _ => None,
         }
@@ -155,7 +151,7 @@ impl HostError {
 pub struct Missing {
     /// What is missing, such as `hardware counters`.
     pub what: &'static str,
-    /// Why, as precisely as the kernel tells.
+    /// Why, as precisely as is known.
     pub why: String,
     /// What would fix it.
     pub hint: String,
@@ -186,12 +182,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_tells_value_path_and_cause() {
-        let error = HostError::Write {
-            value: "0-3".into(),
-            path: "/sys/fs/cgroup/mapper.slice/7/cpuset.cpus".into(),
-            source: io::Error::from_raw_os_error(libc::EINVAL),
-        };
+    fn an_error_shows_value_path_and_cause() {
+        let path = Path::new("/sys/fs/cgroup/mapper.slice/7/cpuset.cpus");
+        let cause = io::Error::from_raw_os_error(libc::EINVAL);
+        let error = HostError::write("0-3", path, cause);
         let text = chain(&error);
         let expected =
             "write \"0-3\" to /sys/fs/cgroup/mapper.slice/7/cpuset.cpus: Invalid argument";

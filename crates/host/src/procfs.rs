@@ -44,6 +44,8 @@ pub struct ProcessStat {
     pub threads: u32,
     /// Whether it is the first thread of a process or a further one.
     pub kind: TaskKind,
+    /// The CPU that it is on, or was last.
+    pub cpu: CpuId,
 }
 
 /// What a number in `/proc` stands for.
@@ -94,24 +96,6 @@ impl ProcFs {
     pub fn stat(&self, pid: u32) -> Result<ProcessStat, HostError> {
         self.read(&format!("{pid}/stat"), |text, path| {
             parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
-        })
-    }
-
-    /// Whether a thread wants a CPU now, and on which it is or was last.
-    pub fn running(&self, thread: ThreadId) -> Result<Running, HostError> {
-        self.read(&format!("{thread}/stat"), |text, path| {
-            let malformed = || HostError::malformed(path, "expected proc stat", text);
-            let stat = parse_stat(text).ok_or_else(malformed)?;
-            if stat.state != 'R' {
-                return Ok(Running::Not);
-            }
-            // The state is field 3 of `proc(5)`, and the first behind the name; the processor is field 39.
-            let name_ends = text.iter().rposition(|b| *b == b')').unwrap_or_default();
-            std::str::from_utf8(&text[name_ends..])
-                .ok()
-                .and_then(|rest| rest.split_ascii_whitespace().nth(37)?.parse().ok())
-                .map(|cpu| Running::On(CpuId(cpu)))
-                .ok_or_else(malformed)
         })
     }
 
@@ -262,15 +246,6 @@ impl ProcFs {
     }
 }
 
-/// Whether a thread wants a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Running {
-    /// It sleeps, or is stopped.
-    Not,
-    /// It runs on this CPU, or waits for it.
-    On(CpuId),
-}
-
 /// The longest text file that is read whole: descriptions of the largest machines are some MB.
 const LONGEST_TEXT: u64 = 16 << 20;
 
@@ -316,6 +291,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         -1 => TaskKind::Thread,
         _ => TaskKind::Process,
     };
+    let cpu = CpuId(fields.next()?.parse().ok()?);
     Some(ProcessStat {
         pid,
         parent,
@@ -325,6 +301,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         started_ticks,
         threads,
         kind,
+        cpu,
     })
 }
 
@@ -365,6 +342,7 @@ mod tests {
             started_ticks: 987_654,
             threads: 5,
             kind: TaskKind::Process,
+            cpu: CpuId(1),
         };
         assert_eq!(proc.stat(4711).unwrap(), expected);
     }

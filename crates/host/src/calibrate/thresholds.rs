@@ -2,7 +2,7 @@
 //!
 //! | threshold | rule | source |
 //! |---|---|---|
-//! | `clock_hz` | the nominal clock; where it is not told, the clock while one CPU computes | MAPPER Table 1: rates per nominal cycle |
+//! | `clock_hz` | the nominal clock; where it is unknown, the clock while one CPU computes | MAPPER Table 1: rates per nominal cycle |
 //! | `llc_misses_per_s` | 60 % of the least bandwidth of a node with its own memory, in lines of 64 bytes | MAPPER §3.4: a microbenchmark saturates the resource; the share as in the default |
 //! | `sharing_medium_per_cycle` | the activity from which two threads are 5 % slower across sockets than in one | SAM-MPH Fig. 1: speedup over separate sockets |
 //! | `sharing_high_per_cycle` | the activity from which two threads are no slower on one core than on two | SAM-MPH §3.2: "benefits of colocating exceed the cost of contention" |

@@ -240,7 +240,7 @@ pub fn descendants(processes: &[ProcessStat], first: u32) -> Vec<ProcessStat> {
         .collect();
     let mut looked_at = 0;
     while looked_at < found.len() {
-        // Each is found once, whoever names whom as parent while the list is read.
+        // Each is found once, whatever parents are read while processes end.
         let below = children.remove(&found[looked_at].pid);
         looked_at += 1;
         found.extend(below.into_iter().flatten().filter(|p| p.pid != first));
@@ -275,6 +275,7 @@ mod tests {
             started_ticks: u64::from(pid),
             threads: 1,
             kind: TaskKind::Process,
+            cpu: mapper_model::CpuId(0),
         }
     }
 
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_all_generations_and_nobody_else() {
+    fn descendants_are_all_generations_and_no_others() {
         let zombie = ProcessStat {
             state: 'Z',
             ..process(15, ROOT)

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn only_groups_of_our_own_in_which_nobody_is_are_abandoned() {
+    fn only_empty_groups_of_our_own_are_abandoned() {
         let dir = tree(BOTH, &[]);
         let groups = dir.path().join("mon_groups");
         for (name, tasks) in [("mapper-1", "4711\n"), ("other", ""), ("mapper-2", "")] {

@@ -1,4 +1,4 @@
-//! What the PMUs of this machine can be asked to count, before anything is opened.
+//! What the PMUs of this machine can count, before anything is opened.
 //!
 //! The processor's name, its [event tables](super::event_table) and the kernel's list of PMUs give a list of events
 //! for each kind of core. A machine with one kind of core has one PMU, which takes raw events. One with several
@@ -53,7 +53,7 @@ impl Wanted {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pmu {
     pub(crate) wanted: Vec<Wanted>,
-    /// Programmable counters that may be used at once.
+    /// Programmable counters that may be used together.
     pub(crate) programmable: u32,
     /// Events that need none of them.
     pub(crate) fixed: Vec<Event>,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_server_is_asked_for_every_event_by_raw_number() {
+    fn a_known_server_counts_every_event_by_raw_number() {
         let offer = offer(&intel(0x3f), &[("cpu", "4"), ("uncore_imc_0", "9")]);
         let [pmu] = &offer.pmus[..] else {
             panic!("{offer:?}");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cores_of_a_hybrid_are_asked_for_what_all_of_them_count() {
+    fn the_cores_of_a_hybrid_count_what_all_of_them_can() {
         let pmus = [("cpu_atom", "10\n"), ("cpu_core", "4\n")];
         let offer = offer(&intel(0x97), &pmus);
         let [core, atom] = &offer.pmus[..] else {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_processor_is_asked_only_for_what_means_the_same_everywhere() {
+    fn an_unknown_processor_counts_only_what_means_the_same_everywhere() {
         let events = |offer: &Offer| -> Vec<Event> {
             offer.pmus[0].wanted.iter().map(|w| w.event).collect()
         };

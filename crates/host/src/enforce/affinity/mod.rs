@@ -95,7 +95,7 @@ enum Listed {
 }
 
 /// What is known of the mask of one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Mask {
     /// As last read back.
     in_force: CpuSet,
@@ -178,10 +178,7 @@ impl AffinityEnforcer {
             .threads
             .retain(|tid, _| seen.binary_search(tid).is_ok());
         for tid in seen {
-            confined.threads.entry(tid).or_insert(Mask {
-                in_force: CpuSet::new(),
-                own: None,
-            });
+            confined.threads.entry(tid).or_default();
         }
         Listed::Anew
     }

@@ -169,7 +169,7 @@ fn a_group_of_systemds_is_left_to_it_and_a_unit_is_roots_alone() {
     error.says(&["ask root"]);
 }
 
-/// The user who runs this may set such an attribute: on a tree without it nothing below would be a test.
+/// Its user may set such an attribute; without it this would test nothing.
 fn delegate(group: &Path) {
     let set = |name: &str| rustix::fs::setxattr(group, name, b"1", rustix::fs::XattrFlags::empty());
     set("user.delegate")
@@ -268,7 +268,7 @@ fn the_last_process_of_a_scope_is_not_taken_out_of_it() {
 }
 
 #[test]
-fn one_home_that_is_gone_keeps_nobody_else_from_going_back() {
+fn one_home_that_is_gone_keeps_no_other_process_from_going_back() {
     let gone = "system.slice/gone.service";
     let mut tree = Tree::with_processes(&[
         Shown(100, 50, 7, gone),
@@ -312,7 +312,7 @@ fn a_group_without_a_cpuset_of_its_own_has_the_cpus_of_those_around_it() {
 }
 
 #[test]
-fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_nobodys() {
+fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_no_change() {
     let mut tree = Tree::with_an_adopted_job();
     let ask = |tree: &mut Tree, answer: Option<Outstanding>| {
         let cpus: CpuSet = "2".parse().unwrap();

@@ -9,7 +9,7 @@
 //! Invariant: one decision waits for systemd no longer than its patience, however many units there are.
 
 use super::group::{Asked, Group};
-use super::systemd::{Change, Property, Systemd, UnitName};
+use super::systemd::{Change, Property, Systemd, UnitName, failed};
 use crate::HostError;
 use mapper_model::{AppId, CpuSet};
 use std::time::{Duration, Instant};
@@ -32,11 +32,8 @@ pub(super) fn ask(
         && let Some(answer) = &asked.answer
         && answer.answer().is_none()
     {
-        return Err(HostError::Systemd {
-            action: "set AllowedCPUs of",
-            unit: unit.as_str().to_owned(),
-            why: "it has not answered the previous call".to_owned(),
-        });
+        let why = "it has not answered the previous call".to_owned();
+        return Err(failed("set AllowedCPUs of", unit, why));
     }
     let started = Instant::now();
     let deadline = started + *patience;

@@ -39,11 +39,7 @@ impl GroupDir {
 
     /// The error with the true path and the kernel's reason.
     fn with_context(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
-        written.map_err(|error| HostError::Write {
-            value: value.to_owned(),
-            path: self.file(name),
-            source: reason(&error),
-        })
+        written.map_err(|error| HostError::write(value, &self.file(name), reason(&error)))
     }
 }
 

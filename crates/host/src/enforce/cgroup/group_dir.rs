@@ -139,11 +139,7 @@ impl GroupDir {
     pub(super) fn write(&self, name: &str, value: &str) -> Result<(), HostError> {
         let mut file = File::from(self.open_beneath(Path::new(name), WRITE)?);
         file.write_all(value.as_bytes())
-            .map_err(|source| HostError::Write {
-                value: value.to_owned(),
-                path: self.file(name),
-                source,
-            })
+            .map_err(|source| HostError::write(value, &self.file(name), source))
     }
 
     /// The names of the groups right below this one, in no particular order; none if they cannot be listed.

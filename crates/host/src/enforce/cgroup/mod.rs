@@ -8,7 +8,7 @@
 //! daemon that was started in it moves to a group `daemon` beside the applications. What runs already can be adopted,
 //! also in a group of another owner (`adoption`).
 //!
-//! Invariants: only groups that this enforcer made, or that a user who may has it adopt, are written to; only those it
+//! Invariants: only groups that this enforcer made, or that a permitted user adopts, are written to; only those it
 //! made are removed, when the kernel says that they are empty.
 //!
 //! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
@@ -121,7 +121,7 @@ impl CgroupEnforcer {
             daemon.write("cgroup.procs", &own_pid.to_string())?;
         }
         hand_down_cpuset(&root)?;
-        // The groups of an earlier daemon keep what they have until somebody takes them over.
+        // The groups of an earlier daemon keep what they have until they are taken over.
         let numbers = root.names_below();
         let mut left_over: Vec<AppId> = numbers
             .iter()
@@ -170,7 +170,7 @@ impl Confine for CgroupEnforcer {
             return Ok(None);
         };
         let (_, around) = self.groups.effective_around(&place.path)?;
-        // What was isolated for others comes back to everybody when those move.
+        // What was isolated for others comes back to all when those move.
         Ok(Some(around.union(&self.groups.exclusive_cpus())))
     }
 
@@ -366,7 +366,7 @@ impl Membership for CgroupEnforcer {
 }
 
 impl Handover for CgroupEnforcer {
-    /// The group itself says who is in it; of what was adopted, what it had before has to be known.
+    /// The group itself shows its members; of what was adopted, what it had before has to be known.
     fn remember(&self, app: AppId) -> serde_json::Value {
         match self.groups.apps.get(&app).map(|group| &group.origin) {
             None | Some(Origin::Launched) => serde_json::Value::Null,
@@ -400,7 +400,7 @@ impl Handover for CgroupEnforcer {
                     let before = place.before.clone();
                     self.units
                         .give_nodes_back(&self.groups, unit, place.nodes_before.clone());
-                    // It says what it could not do, and goes on with it.
+                    // It logs what it could not do, and repeats it.
                     let _ = self.units.give_back(unit, before, Departure::ForGood);
                 }
                 return Err(match other {
@@ -505,7 +505,7 @@ impl BindMemory for CgroupEnforcer {
         };
         let started = Instant::now();
         let property = Property::MemoryNodes;
-        // An answer that comes late changes nothing: it is asked for again when its CPUs change.
+        // An answer that comes late changes nothing: it is requested again when its CPUs change.
         let units = &mut self.units;
         let change = units.systemd.set(unit, property, &bound, units.patience);
         units.patience = units.patience.saturating_sub(started.elapsed());

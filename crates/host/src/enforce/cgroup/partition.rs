@@ -27,13 +27,11 @@ use super::spreading;
 use crate::enforce::{Standing, Tasks};
 use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet};
+use rustix::thread::CapabilitySet;
 use std::path::Path;
 
 /// Looks after which a partition that does not stand is tried again.
 pub(super) const TRY_AGAIN: u32 = 10;
-
-/// The capability `CAP_SYS_ADMIN` as a bit of `CapEff`.
-const SYS_ADMIN: u64 = 1 << 21;
 
 /// What the groups around the applications' claim for their partitions.
 #[derive(Debug)]
@@ -200,11 +198,10 @@ impl Partitions {
             return;
         }
         group.partition.falls(None);
-        match become_member(&group.dir) {
-            Err(error) if !error.is_gone() => {
-                tracing::warn!("partition not dissolved: {}", chain(&error));
-            }
-            _ => {}
+        if let Err(error) = become_member(&group.dir)
+            && !error.is_gone()
+        {
+            tracing::warn!("partition not dissolved: {}", chain(&error));
         }
         self.let_go(groups);
     }
@@ -275,8 +272,8 @@ pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
             return missing(chain(&error), DROP_IN);
         }
     }
-    match effective_capabilities() {
-        Some(held) if held & SYS_ADMIN == 0 => missing(
+    match rustix::thread::capabilities(None) {
+        Ok(held) if !held.effective.contains(CapabilitySet::SYS_ADMIN) => missing(
             "the daemon lacks CAP_SYS_ADMIN, which the kernel asks for".to_owned(),
             DROP_IN,
         ),
@@ -288,11 +285,10 @@ pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
 fn keep_left_over_off(groups: &Groups, exclusive: &CpuSet) {
     for app in &groups.left_over {
         let group = groups.root.beneath(Path::new(&name_of(*app)));
-        match group.and_then(|group| give_all(&group, exclusive)) {
-            Err(error) if !error.is_gone() => {
-                tracing::warn!(app = app.0, "left over: {}", chain(&error));
-            }
-            _ => {}
+        if let Err(error) = group.and_then(|group| give_all(&group, exclusive))
+            && !error.is_gone()
+        {
+            tracing::warn!(app = app.0, "left over: {}", chain(&error));
         }
     }
 }
@@ -317,13 +313,4 @@ fn leave(groups: &mut Groups, app: AppId, why: &str) -> Result<(), HostError> {
     };
     group.partition.falls(Some(why.to_owned()));
     become_member(&group.dir)
-}
-
-/// The capabilities of this process that are in force; `None` if the kernel does not report it.
-fn effective_capabilities() -> Option<u64> {
-    let status = crate::procfs::read_small(Path::new("/proc/self/status")).ok()?;
-    let held = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(held.trim(), 16).ok()
 }

@@ -7,7 +7,7 @@
 
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};
-use super::systemd::{Change, Outstanding, PATIENCE, Property, Systemd, UnitName};
+use super::systemd::{Change, Outstanding, PATIENCE, Property, Systemd, UnitName, failed};
 use crate::HostError;
 use crate::enforce::Departure;
 use mapper_model::CpuSet;
@@ -238,11 +238,8 @@ impl Units {
         let Some(why) = asked.trouble() else {
             return Ok(());
         };
-        let error = HostError::Systemd {
-            action: "restore the CPUs of",
-            unit: unit.as_str().to_owned(),
-            why: format!("{why}; retrying for {} s", PERSISTENCE.as_secs()),
-        };
+        let why = format!("{why}; retrying for {} s", PERSISTENCE.as_secs());
+        let error = failed("restore the CPUs of", unit, why);
         let now = Instant::now();
         self.stop_restoring(unit);
         self.restoring.push(Restoring {

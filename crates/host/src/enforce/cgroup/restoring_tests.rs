@@ -99,7 +99,7 @@ fn a_release_that_systemd_has_not_answered_is_reported_and_retried() {
 }
 
 #[test]
-fn it_is_asked_again_with_growing_pauses_for_a_minute() {
+fn requests_are_repeated_with_growing_pauses_for_a_minute() {
     let asked = Asked::default();
     asked.answer(refused());
     let mut tree = Tree::with_a_unit(&asked);
@@ -179,7 +179,7 @@ fn a_unit_that_is_adopted_again_had_what_it_has_not_got_back() {
 }
 
 #[test]
-fn a_set_that_was_asked_for_before_and_comes_late_is_nobody_elses() {
+fn a_set_that_was_requested_before_and_comes_late_is_not_foreign() {
     let asked = Asked::default();
     asked.answer(Some(Ok(())));
     let mut tree = Tree::with_a_unit(&asked);

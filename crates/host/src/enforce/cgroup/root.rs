@@ -44,7 +44,7 @@ pub fn find_root() -> Result<PathBuf, HostError> {
     if let Some(delegated) = own
         .iter()
         .flat_map(|own| own.ancestors().take(2))
-        .find(|group| is_delegated(group))
+        .find(|group| GroupDir::open(group).is_ok_and(|dir| dir.is_delegated()))
     {
         return Ok(delegated.to_owned());
     }
@@ -59,14 +59,6 @@ pub fn find_root() -> Result<PathBuf, HostError> {
         "no subtree is delegated to this process",
         "run mapperd as a service with Delegate=cpuset, or name a directory with --cgroup-root",
     ))
-}
-
-fn is_delegated(group: &Path) -> bool {
-    ["trusted.delegate", "user.delegate"].iter().any(|name| {
-        let mut value = [0u8; 8];
-        rustix::fs::getxattr(group, *name, &mut value[..])
-            .is_ok_and(|length| value.get(..length) == Some(b"1"))
-    })
 }
 
 pub(crate) fn cgroup2_mount(mounts: &str) -> Option<PathBuf> {

@@ -175,7 +175,7 @@ impl Systemd {
     }
 }
 
-fn failed(action: &'static str, unit: &UnitName, why: String) -> HostError {
+pub(super) fn failed(action: &'static str, unit: &UnitName, why: String) -> HostError {
     HostError::Systemd {
         action,
         unit: unit.0.clone(),
@@ -312,31 +312,26 @@ async fn set(
 
 /// A set as systemd takes it: one bit for each CPU, the lowest first.
 fn to_bits(cpus: &CpuSet) -> Vec<u8> {
-    let mut bits = Vec::new();
-    for cpu in cpus {
-        let (byte, bit) = (cpu.0 as usize / 8, cpu.0 % 8);
-        if bits.len() <= byte {
-            bits.resize(byte + 1, 0);
-        }
-        bits[byte] |= 1 << bit;
-    }
+    let words = cpus.as_words().iter();
+    let mut bits: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+    bits.truncate(
+        bits.iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1),
+    );
     bits
 }
 
 fn from_bits(bits: &[u8]) -> CpuSet {
     // More than any kernel has; CPUs beyond do not exist.
-    const MOST: usize = 1024;
-    let mut cpus = CpuSet::new();
-    for (place, byte) in bits.iter().take(MOST).enumerate() {
-        for bit in 0..8 {
-            if byte & (1 << bit) != 0
-                && let Ok(cpu) = (place * 8 + bit).try_into()
-            {
-                cpus.insert(CpuId(cpu));
-            }
-        }
-    }
-    cpus
+    const MOST: u32 = 1024;
+    let all = (0..MOST * 8).zip(
+        bits.iter()
+            .flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1)),
+    );
+    all.filter(|(_, bit)| *bit == 1)
+        .map(|(cpu, _)| CpuId(cpu))
+        .collect()
 }
 
 #[cfg(test)]
