@@ -19,13 +19,13 @@ use crate::supervise::{Ending, Event, Supervisor};
 use crate::waiting::SpinTurns;
 use anyhow::Context;
 use mapper_control::schema::{
-    self, ExitedRequest, LaunchRequest, MemoryPolicy, RuntimeChoice, ShimFile, TeamsWish, Terms,
+    self, ExitedRequest, LaunchRequest, MemoryPolicy, RuntimeChoice, ShimFile, TeamsWish,
 };
 use mapper_control::{Client, ClientError, Launched, socket_path};
-use mapper_model::{AppId, TeamMode};
+use mapper_model::TeamMode;
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -182,17 +182,16 @@ fn managed(
         },
         Err(error) => Err(error),
     };
-    let place = match answer {
+    let launched = match answer {
         Ok(launched) => {
-            let place = Place::from(launched);
-            let unknown = place.terms.teams_by == schema::BY_DEFAULT;
+            let unknown = launched.reply.terms.teams_by == schema::BY_DEFAULT;
             if arguments.wishes.teams == Some(TeamsWish::Auto) && unknown {
                 say(&format!(
                     "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
                     program.path().display()
                 ));
             }
-            Some(place)
+            Some(launched)
         }
         Err(error) => {
             // The child ends when it is not released.
@@ -201,8 +200,8 @@ fn managed(
         }
     };
 
-    let set = place.as_ref().map_or_else(Vec::new, |place| {
-        assignments(place, shim.path(), environment)
+    let set = launched.as_ref().map_or_else(Vec::new, |launched| {
+        assignments(launched, shim.path(), environment)
     });
     let starting = child.release(&set);
     // Whether it runs now or has ended already, because it could not be executed or in any other way: the pipe says
@@ -212,29 +211,27 @@ fn managed(
         return Err(program.not_run(obstacle));
     }
 
-    let report = place
+    let app = launched.as_ref().map(|launched| launched.reply.app);
+    let report = app.filter(|_| arguments.report).and_then(|app| {
+        let socket = socket_path::socket_path(arguments.socket.as_deref());
+        Report::prepare(app, socket)
+    });
+    let page = launched
         .as_ref()
-        .filter(|_| arguments.report)
-        .and_then(|place| {
-            let socket = socket_path::socket_path(arguments.socket.as_deref());
-            Report::prepare(place.app, socket)
-        });
-    let page = place.as_ref().and_then(|place| place.page.as_ref());
+        .and_then(|launched| launched.page.as_ref());
     let mut keep: Vec<BorrowedFd<'_>> = vec![supervisor.descriptor(), client.as_fd()];
     keep.extend(report.as_ref().map(Report::descriptor));
-    keep.extend(page.map(|page| page.memory.as_fd()));
+    keep.extend(page.map(AsFd::as_fd));
     descriptors::let_go(&keep);
     supervisor.watch_group();
     let ending = supervisor.until_ended()?;
     if let Some(report) = report {
         report.give();
     }
-    if let Some(place) = &place {
+    if let Some(app) = app {
+        let status = ending.status();
         // The lease ends with this process in any case.
-        let _ = client.exited(ExitedRequest {
-            app: place.app,
-            status: ending.status(),
-        });
+        let _ = client.exited(ExitedRequest { app, status });
     }
     supervisor.finish();
     Ok(end(ending))
@@ -313,48 +310,25 @@ fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
     }
 }
 
-struct Place {
-    app: AppId,
-    cpu_count: u32,
-    machine_cpus: u32,
-    page: Option<Page>,
-    terms: Terms,
-}
-
-/// The page, kept open for the program, which finds it below /proc.
-struct Page {
-    memory: OwnedFd,
-    token: String,
-}
-
-impl From<Launched> for Place {
-    fn from(launched: Launched) -> Self {
-        let page = launched.page.zip(launched.reply.token);
-        Self {
-            app: launched.reply.app,
-            cpu_count: launched.reply.cpu_count,
-            machine_cpus: launched.reply.machine_cpus,
-            page: page.map(|(memory, token)| Page { memory, token }),
-            terms: launched.reply.terms,
-        }
-    }
-}
-
-fn assignments(place: &Place, shim: Option<PathBuf>, environment: &Environment) -> Vec<Assignment> {
-    let runtime = shim.zip(place.page.as_ref()).map(|(shim, page)| {
-        let (launcher, descriptor) = (std::process::id(), page.memory.as_raw_fd());
-        Runtime {
-            shim,
-            page: format!("/proc/{launcher}/fd/{descriptor}"),
-            token: page.token.clone(),
-        }
+fn assignments(
+    launched: &Launched,
+    shim: Option<PathBuf>,
+    environment: &Environment,
+) -> Vec<Assignment> {
+    let (reply, page) = (&launched.reply, launched.page.as_ref());
+    let runtime = shim.zip(page.zip(reply.token.clone()));
+    let runtime = runtime.map(|(shim, (page, token))| Runtime {
+        shim,
+        // The page is kept open for the program.
+        page: format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd()),
+        token,
     });
     let granted = Granted {
-        cpu_count: place.cpu_count,
-        machine_cpus: place.machine_cpus,
+        cpu_count: reply.cpu_count,
+        machine_cpus: reply.machine_cpus,
         runtime,
     };
-    environment::assignments(&place.terms, &granted, SpinTurns::measured(), environment)
+    environment::assignments(&reply.terms, &granted, SpinTurns::measured(), environment)
 }
 
 /// The exit status. When the terminal's signal ended the program, it ends the launcher in the same way: an interactive

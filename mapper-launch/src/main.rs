@@ -1,5 +1,5 @@
 //! `mapper-launch`; see the library of the same name. There is no `main` of Rust's, as its runtime
-//! changes signals and descriptors before anybody could keep them.
+//! changes signals and descriptors before they could be kept.
 
 #![no_main]
 

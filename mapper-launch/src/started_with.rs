@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(started.words[2], OsString::from_vec(b"caf\xe9".to_vec()));
         assert_eq!(started.environment, [c"no equals sign".to_owned()]);
         assert_eq!(started.title.len, memory.len());
-        // SAFETY: the words were copied, nobody else reads them.
+        // SAFETY: the words were copied, no other code reads them.
         unsafe { started.title.rename(c"witness") };
         assert!(memory.starts_with(b"witness\0\0"));
         assert!(memory.ends_with(b"\0\0\0"));

@@ -44,14 +44,6 @@ impl Ending {
     }
 }
 
-/// Whether the program runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Motion {
-    Runs,
-    /// This signal stopped it.
-    StoppedBy(c_int),
-}
-
 /// What was waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
@@ -72,7 +64,8 @@ pub(crate) struct Supervisor {
     /// Signals to the group that came while one witness replaced another.
     in_between: SignalBits,
     title: TitleMemory,
-    motion: Motion,
+    /// The signal that stopped the program, unless it runs.
+    stopped_by: Option<c_int>,
     from_terminal: SignalBits,
     ending: Option<Ending>,
 }
@@ -86,7 +79,7 @@ impl Supervisor {
             witness: None,
             in_between: SignalBits::default(),
             title,
-            motion: Motion::Runs,
+            stopped_by: None,
             from_terminal: SignalBits::default(),
             ending: None,
         }
@@ -188,7 +181,7 @@ impl Supervisor {
             self.renew_witness(explained);
         }
         // Also if another process continued the launcher, but not the program.
-        if let (Motion::StoppedBy(signal), None) = (self.motion, self.ending) {
+        if let (Some(signal), None) = (self.stopped_by, self.ending) {
             self.stop_too(signal);
         }
         Ok(())
@@ -230,9 +223,9 @@ impl Supervisor {
                     Ending::Killed(signal)
                 });
             } else if let Some(signal) = status.stopping_signal() {
-                self.motion = Motion::StoppedBy(signal);
+                self.stopped_by = Some(signal);
             } else if status.continued() {
-                self.motion = Motion::Runs;
+                self.stopped_by = None;
             }
         }
         Ok(())

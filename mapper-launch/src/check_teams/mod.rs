@@ -14,7 +14,6 @@
 //! The result goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is evidence, not proof:
 //! it holds for what the program did in these runs.
 
-mod check;
 mod trial;
 
 use std::borrow::Cow;
@@ -28,8 +27,8 @@ use mapper_model::TeamMode;
 
 use crate::catalogue::{Advice, Entry};
 use crate::identity::Identity;
-pub(crate) use check::Check;
 use mapper_abi::stand_in::Allocations;
+pub(crate) use trial::Check;
 use trial::{MOST_OUTPUT, Outcome, Parallelism, Printed, Trial};
 
 /// Plain runs, and managed ones under changing allocations.
@@ -79,39 +78,22 @@ impl fmt::Display for Finding {
 /// How plain runs compare with one another.
 struct Plain {
     status: String,
-    printed: Compared,
+    printed: Printed,
     slowest: Duration,
 }
 
-/// What is compared of a program's output.
-enum Compared {
-    /// All of it: this is always the same.
-    All(Vec<u8>),
-    /// Nothing, as it differs by itself.
-    Varies,
-    /// Nothing, as it is too much.
-    TooMuch,
-}
-
-impl Compared {
-    fn of(printed: Printed) -> Self {
-        match printed {
-            Printed::All(bytes) => Self::All(bytes),
-            Printed::TooMuch => Self::TooMuch,
-        }
-    }
-
+impl Printed {
     /// With the output of a further plain run.
-    fn and(self, printed: Printed) -> Self {
+    fn and(self, printed: Self) -> Self {
         match (self, printed) {
-            (Self::TooMuch, _) | (_, Printed::TooMuch) => Self::TooMuch,
-            (Self::All(before), Printed::All(now)) if before == now => Self::All(before),
-            (Self::All(_) | Self::Varies, Printed::All(_)) => Self::Varies,
+            (Self::TooMuch, _) | (_, Self::TooMuch) => Self::TooMuch,
+            (Self::All(before), Self::All(now)) if before == now => Self::All(before),
+            _ => Self::Varies,
         }
     }
 }
 
-impl fmt::Display for Compared {
+impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All(_) => Ok(()),
@@ -176,7 +158,7 @@ impl Check<'_> {
         let first = trial.plainly()?;
         let mut plain = Plain {
             status: first.status,
-            printed: Compared::of(first.printed),
+            printed: first.printed,
             slowest: first.elapsed,
         };
         anyhow::ensure!(
@@ -209,7 +191,7 @@ impl Check<'_> {
         for allocations in constant.chain(changing) {
             let run = trial.managed(mode, allocations)?;
             if let Some(how) = differs(plain, &run) {
-                return Ok(Finding::Unsafe(format!("{how} {}", told(allocations))));
+                return Ok(Finding::Unsafe(format!("{how} {}", in_words(allocations))));
             }
             // Where nothing was parallel, all modes are alike and none was checked.
             anyhow::ensure!(
@@ -229,7 +211,7 @@ impl Check<'_> {
     }
 }
 
-const fn told(allocations: Allocations) -> &'static str {
+const fn in_words(allocations: Allocations) -> &'static str {
     match allocations {
         Allocations::OneCpu => "on one CPU",
         Allocations::Changing(_) => "when its CPUs change",
@@ -241,7 +223,7 @@ fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
     if run.status != plain.status {
         return Some(run.status.clone());
     }
-    let Compared::All(plainly) = &plain.printed else {
+    let Printed::All(plainly) = &plain.printed else {
         return None;
     };
     let same = matches!(&run.printed, Printed::All(printed) if printed == plainly);
@@ -279,7 +261,7 @@ mod tests {
             let [first, second] = runs;
             Plain {
                 status: SUCCESS.to_owned(),
-                printed: Compared::of(first).and(second),
+                printed: first.and(second),
                 slowest: Duration::ZERO,
             }
         };

@@ -1,23 +1,24 @@
 //! One run of the program: plainly, or with the shim under an allocation made here.
 
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use mapper_abi::TeamMode as PageTeamMode;
 use mapper_abi::stand_in::{Allocations, Running, StandIn};
-use mapper_control::schema::{Terms, Threads};
+use mapper_control::schema::{Terms, Threads, Wishes};
 use mapper_model::TeamMode;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
-use super::check::Check;
-use crate::environment::{self, Granted, Runtime};
+use crate::catalogue::Catalogue;
+use crate::environment::{self, Environment, Granted, Runtime};
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
@@ -37,9 +38,25 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Output beyond this is not kept.
 pub(super) const MOST_OUTPUT: u64 = 64 << 20;
 
+/// What is to be checked, and with what.
+#[derive(Debug)]
+pub(crate) struct Check<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) command: &'a [OsString],
+    pub(crate) shim: PathBuf,
+    /// Where the result goes.
+    pub(crate) catalogue: Catalogue,
+    /// The launcher's own.
+    pub(crate) environment: &'a Environment,
+    /// Threads, loops and CPUs as the user wants them.
+    pub(crate) wishes: &'a Wishes,
+}
+
 #[derive(Debug)]
 pub(super) enum Printed {
     All(Vec<u8>),
+    /// Something else in another plain run, so that it is not compared.
+    Varies,
     /// More than [`MOST_OUTPUT`].
     TooMuch,
 }
@@ -165,7 +182,7 @@ impl<'a> Trial<'a> {
                 anyhow::bail!("ended by {signal}");
             }
             if running.has_ended().context("wait for the program")? {
-                break told(running.finish().context("wait for the program")?);
+                break in_words(running.finish().context("wait for the program")?);
             }
             // The memory of what is not compared: a program may print for ever.
             if length(&output) > MOST_OUTPUT + 1 {
@@ -258,7 +275,7 @@ fn is_ignored(signal: Signal) -> bool {
     told == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-fn told(status: ExitStatus) -> String {
+fn in_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(number)) => match Signal::try_from(number) {
