@@ -9,7 +9,7 @@
 //!   each question;
 //! - [`top`]: the machine and its applications, drawn again and again;
 //! - [`doctor_view`]: what the machine offers, looked at here, with or without a daemon;
-//! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text nobody vouches for.
+//! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text that is not trusted.
 
 mod adopt_view;
 mod arguments;
@@ -73,7 +73,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let socket = socket_path::socket_path(arguments.socket.as_deref());
     let width = Width::of_terminal();
     if let Question::Doctor { json } = &arguments.question {
-        // Without a daemon there is all the more to tell.
+        // Also without a daemon.
         let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
         let text = shown(*json, &doctor::examine(), |findings| {
             doctor_view::view(findings, daemon.as_ref().ok(), width)

@@ -1,6 +1,6 @@
 //! Text for a terminal: of bounded width, and never able to steer it.
 //!
-//! Names and command lines come from whoever started a program. Control characters in them, which
+//! Names and command lines come from users. Control characters in them, which
 //! a terminal would obey, are shown as `?`.
 
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! `mapperctl policies`: what the daemon can be told to use.
+//! `mapperctl policies`: what the daemon can use.
 
 use crate::plain_text::Width;
 use crate::table::{Cell, Column, Table};

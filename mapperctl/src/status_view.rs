@@ -178,7 +178,7 @@ fn traffic(rate: Option<MemoryRate>) -> String {
     }
 }
 
-/// The mode of teams with who decided it, and the runtime interface with what is worth knowing.
+/// The mode of teams with its origin, and the runtime interface with its notes.
 pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStatus) -> String {
     let mut text = teams.to_string();
     if !by.is_empty() {

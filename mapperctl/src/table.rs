@@ -204,7 +204,6 @@ impl<const N: usize> Table<N> {
             }
             line.extend(std::iter::repeat_n(' ', after));
         }
-        // Blanks at the end of a line help nobody.
         out.push_str(line.trim_end());
         out.push('\n');
     }

@@ -1,7 +1,7 @@
 //! The letter and the colour that stand for an application.
 //!
-//! Letters always, since colours alone leave those out who cannot tell them apart. An application keeps its
-//! mark for as long as it runs, whoever comes and goes beside it.
+//! Letters always, for people who cannot distinguish the colours. An application keeps its mark for as long as it
+//! runs, whatever comes and goes beside it.
 
 use mapper_control::schema::AppStatus;
 use mapper_model::AppId;

@@ -1,4 +1,4 @@
-//! `mapperctl top`: who has which CPUs, now.
+//! `mapperctl top`: which application has which CPUs, now.
 //!
 //! A picture of the machine with each hardware thread marked by the application that holds it, above a
 //! table of the applications. It is drawn anew from every status that the daemon sends; when the daemon
@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often is looked whether a signal wants it to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     Quit,
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_not_there_is_reported_and_asked_again() {
+    fn a_daemon_that_is_not_there_is_reported_and_tried_again() {
         let place = tempfile::tempdir().unwrap();
         let mut line = Line::default();
         for _ in 0..2 {

@@ -122,7 +122,7 @@ fn draw_table(
     let titles = [
         "", "NAME", "CPUS", "ON", "FAIR", "QOS", "PERF", "FLOOR", "STATE",
     ];
-    // What the machine's picture and `mapperctl status` tell as well is left out where there is no room.
+    // What the machine's picture and `mapperctl status` show as well is left out where there is no room.
     let shown = titles
         .map(|title| area.width >= NARROW || !matches!(title, "ON" | "FAIR" | "QOS" | "FLOOR"));
     let number = |text: String| Cell::from(Text::from(text).right_aligned());
