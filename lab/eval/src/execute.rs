@@ -8,15 +8,14 @@ use super::catalogue::sha256;
 use super::plan::Plan;
 use super::run_spec::{Results, RunResult, RunSpec};
 use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use mapper_report::output::say;
+use mapper_report::progress::Progress;
 use mapper_report::workspace;
 use std::fs;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,8 +57,10 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     wanted
         .sort_by_key(|(_, spec)| std::cmp::Reverse((spec.policy == "oracle", spec.members.len())));
     let runs = wanted.len();
-    let progress = Progress::start(runs);
+    let progress = Progress::start("runs", runs)?;
+    progress.say_count();
     let found = compute(&Arc::new(wanted), &Arc::new(store), &progress)?;
+    progress.say_count();
     progress.finish();
     let left_out = runs - found.len();
     for (key, result) in found {
@@ -98,7 +99,7 @@ fn compute(
     loop {
         match receive.recv_timeout(Duration::from_millis(100)) {
             Ok(of) => {
-                progress.done();
+                progress.count();
                 found.push(of);
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -144,57 +145,6 @@ fn work(
 
 /// How long the runs under way may take when the user stops an evaluation.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// How often a line tells how far it is where nobody looks at a terminal.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// How far it is: on a terminal a bar, elsewhere a line now and then.
-struct Progress {
-    bar: ProgressBar,
-    /// When the last line was written, unless there is a bar.
-    told: Option<Mutex<Instant>>,
-}
-
-impl Progress {
-    fn start(runs: usize) -> Self {
-        let bar = ProgressBar::new(runs as u64);
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}")
-        {
-            bar.set_style(style);
-        }
-        let lines = runs > 0 && !std::io::stderr().is_terminal();
-        let progress = Self {
-            bar,
-            told: lines.then(|| Mutex::new(Instant::now())),
-        };
-        progress.tell();
-        progress
-    }
-
-    fn done(&self) {
-        self.bar.inc(1);
-        let Some(Ok(mut told)) = self.told.as_ref().map(Mutex::try_lock) else {
-            return;
-        };
-        if told.elapsed() >= EVERY {
-            *told = Instant::now();
-            self.tell();
-        }
-    }
-
-    fn tell(&self) {
-        if self.told.is_some() {
-            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
-            say(format_args!("[{at}/{of}] runs"));
-        }
-    }
-
-    fn finish(&self) {
-        self.tell();
-        self.bar.finish_and_clear();
-    }
-}
 
 /// The file that this process executes, under whatever name it still has.
 const THIS_PROGRAM: &str = "/proc/self/exe";

@@ -15,7 +15,6 @@ mod examples;
 mod execute;
 mod governors;
 mod mix;
-mod only_live;
 mod outputs;
 mod page;
 mod plan;

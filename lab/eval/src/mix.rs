@@ -255,7 +255,6 @@ mod tests {
     #[test]
     fn an_error_in_a_mix_is_reported_with_place_and_fix() {
         for (mix, part) in [
-            ("20 SGD,", "program 2: nothing there"),
             ("0 SGD", "\"0\" is no number of threads"),
             ("many SGD", "\"many\" is no number"),
             ("SGD; ALS", "between commas"),

@@ -196,16 +196,16 @@ fn suite(evaluation: &Evaluation<'_>, table: &SuiteTable) -> anyhow::Result<Mark
         @for table1 in printed { (as_printed(table1)) }
         (further(table)?)
         @if !table.mixes.is_empty() {
-            (folded(&show::suite(table)))
-            (folded(&show::programs(table)))
+            (folded("Every mix", &show::suite(table)))
+            (folded("Every program", &show::programs(table)))
         }
-        @if let Some(moved) = show::reallocation(table) { (folded(&moved)) }
+        @if let Some(moved) = show::reallocation(table) { (folded(&moved.title, &moved)) }
         (timelines(table)?)
     })
 }
 
-fn folded(table: &Table) -> Markup {
-    html! { details { summary { (table.title) } (table.html()) } }
+fn folded(title: &str, table: &Table) -> Markup {
+    html! { details { summary { (title) } (table.html()) } }
 }
 
 fn colours(table: &SuiteTable) -> Markup {

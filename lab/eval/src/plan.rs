@@ -225,18 +225,9 @@ pub(super) fn ad_hoc(
         title: "Given on the command line".into(),
         machine: machine.into(),
         mixes: mixes.to_vec(),
-        drawn: None,
         policies: policies.to_vec(),
-        method: MethodName::Longest,
         teams,
-        relative: Relative::Alone,
-        mean: Mean::Geometric,
-        assumed: Vec::new(),
-        home: Vec::new(),
-        qos: None,
-        interval_s: None,
-        ipc_high: None,
-        sharing_high: None,
+        ..Suite::default()
     }
 }
 

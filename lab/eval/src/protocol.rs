@@ -58,7 +58,7 @@ pub(super) struct Protocol {
 }
 
 /// An evaluation of a paper.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
     /// Its name.

@@ -320,20 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_that_nothing_can_have_is_refused_when_it_is_applied() {
-        let told = |set: &str| {
-            let mut run = super::super::examples::run("hsw80", "SGD", "linux");
-            let done = set.parse::<Setting>().unwrap().apply(&mut run);
-            format!("{:#}", done.unwrap_err())
-        };
-        assert_eq!(
-            told("row_buffer_loss=5"),
-            "--set row_buffer_loss=5: row_buffer_loss is 5: give 0 to 0.99"
-        );
-        assert!(told("time_sharing*=100").contains("time_sharing is 8: give 0 to 0.99"));
-    }
-
-    #[test]
     fn an_error_in_a_change_is_reported() {
         for (text, parts) in [
             ("decision_s", ["changes nothing", "decision_s=0"]),

@@ -15,6 +15,14 @@ fn row(mark: Mark, cells: impl IntoIterator<Item = String>) -> Row {
     Row { cells, mark }
 }
 
+fn table(title: &str, header: Vec<String>, rows: impl IntoIterator<Item = Row>) -> Table {
+    Table {
+        title: title.into(),
+        header,
+        rows: rows.into_iter().collect(),
+    }
+}
+
 fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
@@ -80,11 +88,8 @@ pub(super) fn programs(table: &SuiteTable) -> Table {
             rows.push(row(Mark::None, names.into_iter().chain(numbers)));
         }
     }
-    Table {
-        title: "Programs".into(),
-        header: texts(["mix", "policy", "value", "programs", "rewrites/s"]),
-        rows,
-    }
+    let header = texts(["mix", "policy", "value", "programs", "rewrites/s"]);
+    self::table("Programs", header, rows)
 }
 
 /// How often CPU sets were written and how many CPUs moved by it [MAPPER Table 4]; nothing where none were.
@@ -112,11 +117,8 @@ pub(super) fn reallocation(table: &SuiteTable) -> Option<Table> {
         });
         row(Mark::None, std::iter::once(mix.mix.clone()).chain(numbers))
     });
-    (!policies.is_empty()).then(|| Table {
-        title: "CPU sets written per second, and CPUs that changed hands".into(),
-        header,
-        rows: rows.collect(),
-    })
+    let title = "CPU sets written per second, and CPUs that changed hands";
+    (!policies.is_empty()).then(|| self::table(title, header, rows))
 }
 
 /// Every target that was computed, those outside their band first.
@@ -132,11 +134,12 @@ pub(super) fn targets(lines: &[Line]) -> Table {
         let rest = [line.band(), line.uses.told().to_owned(), verdict.to_owned()];
         row(mark, names.into_iter().chain(numbers).chain(rest))
     });
-    Table {
-        title: "Published numbers, in the model; outside their band first".into(),
-        header: texts(["number", "paper", "model", "band", "use", ""]),
-        rows: rows.collect(),
-    }
+    let header = texts(["number", "paper", "model", "band", "use", ""]);
+    table(
+        "Published numbers, in the model; outside their band first",
+        header,
+        rows,
+    )
 }
 
 /// This project's own policy beside MAPPER as printed and the best fixed sets: a table for suites with the same
@@ -180,11 +183,8 @@ pub(super) fn validity(findings: &[Finding]) -> Table {
         let [check, expected, found] = [&finding.check, finding.expected, &finding.found];
         row(mark, texts([check, expected, found, verdict]))
     });
-    Table {
-        title: "Checks of the model itself".into(),
-        header: texts(["check", "expected", "found", ""]),
-        rows: rows.collect(),
-    }
+    let header = texts(["check", "expected", "found", ""]);
+    table("Checks of the model itself", header, rows)
 }
 
 pub(super) fn text(evaluation: &Evaluation<'_>) -> String {

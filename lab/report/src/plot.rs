@@ -154,10 +154,12 @@ impl Scale {
                             + Circle::new((0, 0), 3, WHITE.filled())
                             + Circle::new((0, 0), 3, colour.stroke_width(1))
                     }))?;
-                    // Clear of the interval and of the last sample.
+                    // Clear of the interval, of the last sample and of the line at the reference.
                     let high = bar.interval.map(|[_, high]| high);
                     let ends = high.iter().chain(&bar.samples).copied();
                     let last = ends.map(|end| end.min(most)).fold(end, f64::max);
+                    let near = |line: &f64| (last..last + 0.08 * most).contains(line);
+                    let last = self.reference.filter(near).unwrap_or(last);
                     let arrow = if bar.value > most { " →" } else { "" };
                     let label = format!("{}{arrow}", bar.label);
                     let label = Text::new(label, (7, 0), text(thick - 1, SOFT, HPos::Left));
@@ -248,7 +250,7 @@ pub fn cpus_over_time(spans: &[Span], most: u32, until_s: f64) -> anyhow::Result
         chart.draw_series(spans.iter().map(|span| {
             let from = (span.from_s, f64::from(span.first));
             let to = (span.to_s, f64::from(span.last + 1));
-            let colour = span.colour.map_or(INK.mix(0.22), |of| series(of).mix(0.8));
+            let colour = span.colour.map_or(INK.mix(0.22), |of| series(of).mix(1.0));
             Rectangle::new([from, to], colour.filled())
         }))?;
         Ok(())

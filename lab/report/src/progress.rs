@@ -1,8 +1,9 @@
 //! Progress while measuring: on a terminal a bar, elsewhere plain lines.
 
 use super::output::say;
+use std::cell::Cell;
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -10,7 +11,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Progress {
     bar: ProgressBar,
     is_terminal: bool,
+    /// When the last line with a count was written.
+    said: Cell<Instant>,
 }
+
+/// How often such a line is written.
+const EVERY: Duration = Duration::from_secs(5);
 
 impl Progress {
     /// For `steps` steps, named together by `what`.
@@ -27,7 +33,11 @@ impl Progress {
         )?);
         bar.set_prefix(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Self { bar, is_terminal })
+        Ok(Self {
+            bar,
+            is_terminal,
+            said: Cell::new(Instant::now()),
+        })
     }
 
     /// What is done next.
@@ -44,12 +54,20 @@ impl Progress {
         }
     }
 
-    /// One of many short steps is done, with nothing to say of it.
+    /// One of many short steps is done; without a terminal a line every few seconds says so.
     pub fn count(&self) {
         self.bar.inc(1);
+        if self.said.get().elapsed() >= EVERY {
+            self.say_count();
+        }
+    }
+
+    /// Without a terminal a line says how many steps are done.
+    pub fn say_count(&self) {
+        self.said.set(Instant::now());
         let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        if !self.is_terminal && at % 20 == 0 {
-            say(format_args!("[{at}/{of}]"));
+        if !self.is_terminal && of > 0 {
+            say(format_args!("[{at}/{of}] {}", self.bar.prefix()));
         }
     }
 
