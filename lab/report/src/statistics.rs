@@ -6,6 +6,7 @@
 //! list of repetitions, so a figure that compares settings takes each of them from the same moments. The draws
 //! come from a fixed seed: the same runs give the same interval.
 
+use mapper_model::random::SplitMix64;
 use serde::Serialize;
 
 /// Draws behind an interval.
@@ -30,12 +31,12 @@ pub struct Estimate {
 pub fn estimate(count: usize, statistic: impl Fn(&[usize]) -> Option<f64>) -> Option<Estimate> {
     let all: Vec<usize> = (0..count).collect();
     let value = statistic(&all)?;
-    let mut random = SplitMix64(0x6d61_7070_6572);
+    let mut random = SplitMix64::new(0x6d61_7070_6572);
     let mut draw = all;
     let mut drawn: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
             for place in &mut draw {
-                *place = random.below(count);
+                *place = below(&mut random, count);
             }
             statistic(&draw)
         })
@@ -60,22 +61,10 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get((share * last as f64).round() as usize).copied()
 }
 
-/// The generator of Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, 2014.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is far below 2^32, so that no number is favoured noticeably.
-    fn below(&mut self, end: usize) -> usize {
-        let product = u128::from(self.next()) * end as u128;
-        usize::try_from(product >> 64).unwrap_or(0)
-    }
+/// A number below `end`, which is far below 2^32, so that no number is favoured noticeably.
+fn below(random: &mut SplitMix64, end: usize) -> usize {
+    let product = u128::from(random.next_u64()) * end as u128;
+    usize::try_from(product >> 64).unwrap_or(0)
 }
 
 /// The median, the mean of the middle two for an even count; nothing for an empty slice.
@@ -214,8 +203,8 @@ mod tests {
     /// The first outputs of the reference implementation for the seed 1234567.
     #[test]
     fn the_generator_is_the_published_one() {
-        let mut random = SplitMix64(1_234_567);
-        let first = [random.next(), random.next(), random.next()];
+        let mut random = SplitMix64::new(1_234_567);
+        let first = [0; 3].map(|_: u64| random.next_u64());
         assert_eq!(
             first,
             [

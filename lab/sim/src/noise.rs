@@ -1,29 +1,23 @@
-//! Randomness from one seed: SplitMix64, one stream for each purpose.
+//! Randomness from one seed: one stream for each purpose.
+
+use mapper_model::random::SplitMix64;
 
 /// A stream of random numbers. The same seed and purpose give the same numbers.
 #[derive(Clone, Debug)]
-pub struct Noise(u64);
+pub struct Noise(SplitMix64);
 
 impl Noise {
     /// The stream for a purpose, such as an application's counters.
     #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
-        let mut stream = Self(seed ^ purpose.wrapping_mul(0xD134_2543_DE82_EF95));
-        stream.bits();
-        stream
-    }
-
-    const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let mut stream = SplitMix64::new(seed ^ purpose.wrapping_mul(0xD134_2543_DE82_EF95));
+        stream.next_u64();
+        Self(stream)
     }
 
     /// From 0 up to 1.
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// A standard normal number.
