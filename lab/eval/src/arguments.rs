@@ -220,11 +220,10 @@ impl Args {
         let decides = |seconds: &f64| {
             suites().any(|suite| match suite.interval_s {
                 Some(own_s) => own_s != *seconds,
-                None => suite
-                    .policies
-                    .iter()
-                    .filter_map(interval_of)
-                    .any(|s| s != *seconds),
+                None => {
+                    let mut usual = suite.policies.iter().filter_map(interval_of);
+                    usual.any(|usual_s| usual_s != *seconds)
+                }
             })
         };
         let seeds = |count: &u32| !(1..=u64::from(*count)).eq(protocol.seeds.iter().copied());
@@ -402,10 +401,8 @@ mod tests {
         assert_eq!(told(&["--mix=SGD", "--policy=linux"]), [""; 0]);
         let given = "--set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 --apps=a.toml \
                      --machines=m.toml";
-        let words: Vec<&str> = ["--suite=sam"]
-            .into_iter()
-            .chain(given.split(' '))
-            .collect();
+        let given = format!("--suite=sam {given}");
+        let words: Vec<&str> = given.split(' ').collect();
         let expected = "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
                         --machines m.toml";
         assert_eq!(told(&words).join(", "), expected);

@@ -26,11 +26,10 @@ pub(super) fn page(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
         _ => "Policies compared, without published numbers".to_owned(),
     };
     let hash = evaluation.protocol_sha256;
-    let suites = evaluation
-        .suites
-        .iter()
-        .map(|table| suite(evaluation, table));
-    let suites = suites.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut suites = Vec::new();
+    for table in evaluation.suites {
+        suites.push(suite(evaluation, table)?);
+    }
     let content = html! {
         header {
             p class="eyebrow" { "mapper eval, in the model" }
@@ -209,12 +208,8 @@ fn folded(title: &str, table: &Table) -> Markup {
 }
 
 fn colours(table: &SuiteTable) -> Markup {
-    let titles = table
-        .suite
-        .policies
-        .iter()
-        .map(|name| policies::title(name));
-    legend(titles.enumerate())
+    let names = table.suite.policies.iter();
+    legend(names.map(|name| policies::title(name)).enumerate())
 }
 
 fn as_printed(table1: &Table1) -> Markup {
@@ -229,11 +224,8 @@ fn as_printed(table1: &Table1) -> Markup {
 /// Which CPUs each program held when, for the first mix and the one with the most programs.
 fn timelines(table: &SuiteTable) -> anyhow::Result<Markup> {
     let by_cpu = table.mixes.len() <= SHOWS_CPUS;
-    let largest = table
-        .mixes
-        .iter()
-        .max_by_key(|row| row.mix.matches(',').count());
-    let first = table.mixes.first();
+    let (first, all) = (table.mixes.first(), table.mixes.iter());
+    let largest = all.max_by_key(|row| row.mix.matches(',').count());
     let largest = largest.filter(|row| first.is_some_and(|first| first.mix != row.mix));
     // Sets that never change say nothing, unless they are what others are seen beside.
     let changes = |cell: &Cell| cell.timeline.len() > 1;

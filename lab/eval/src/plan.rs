@@ -3,7 +3,7 @@
 use super::catalogue::{Catalogue, sha256};
 use super::mix::{self, Member};
 use super::policies::{self, Kind, Pace};
-use super::protocol::{Mean, MethodName, Protocol, Relative, Suite, TeamsName};
+use super::protocol::{MethodName, Protocol, Relative, Suite, TeamsName};
 use super::run_spec::RunSpec;
 use super::setting::Setting;
 use anyhow::{Context as _, ensure};

@@ -13,24 +13,16 @@ pub(super) fn speeds(table: &SuiteTable) -> anyhow::Result<Vec<Markup>> {
     let mut groups = groups(table, &|_, cell| Some(cell.value));
     for (group, mix) in groups.iter_mut().zip(&table.mixes) {
         for bar in &mut group.bars {
-            let cell = table
-                .suite
-                .policies
-                .get(bar.colour)
-                .and_then(|of| mix.policies.get(of));
+            let policy = table.suite.policies.get(bar.colour);
+            let cell = policy.and_then(|of| mix.policies.get(of));
             let several = cell.filter(|cell| cell.apps.len() > 1);
             bar.interval = several.map(|cell| [cell.least(), cell.most()]);
         }
     }
     if table.mixes.len() > 1 {
-        let means = table
-            .suite
-            .policies
-            .iter()
-            .map(|policy| table.overall.get(policy));
-        let bars = means
-            .enumerate()
-            .filter_map(|(at, mean)| Some(bar(at, *mean?)));
+        let policies = table.suite.policies.iter().enumerate();
+        let mean = |(at, policy): (usize, &String)| Some(bar(at, *table.overall.get(policy)?));
+        let bars = policies.filter_map(mean);
         groups.push(BarGroup {
             name: "geometric mean".into(),
             bars: bars.collect(),
@@ -51,14 +43,10 @@ pub(super) fn of_cells(
 fn groups(table: &SuiteTable, value: &dyn Fn(&MixRow, &Cell) -> Option<f64>) -> Vec<BarGroup> {
     let mixes = table.mixes.iter().zip(labels(&table.mixes));
     let group = |(mix, name): (&MixRow, String)| {
-        let cells = table
-            .suite
-            .policies
-            .iter()
-            .map(|of| mix.policies.get(of))
-            .enumerate();
-        let bars = cells.filter_map(|(at, cell)| Some(bar(at, value(mix, cell?)?)));
-        let bars = bars.collect();
+        let policies = table.suite.policies.iter().enumerate();
+        let of =
+            |(at, policy): (usize, &String)| Some(bar(at, value(mix, mix.policies.get(policy)?)?));
+        let bars = policies.filter_map(of).collect();
         BarGroup { name, bars }
     };
     mixes.map(group).collect()
@@ -90,13 +78,11 @@ fn labels(mixes: &[MixRow]) -> Vec<String> {
 
 /// A mix without the thread counts that all its programs have in common.
 fn short(mix: &str) -> String {
-    let programs: Vec<&str> = mix.split(", ").collect();
-    let counts = programs
-        .iter()
-        .map(|program| Some(program.split_once(' ')?.0));
+    let programs = mix.split(", ");
+    let counts = programs.map(|program| Some(program.split_once(' ')?.0));
     let counts: BTreeSet<Option<&str>> = counts.collect();
     match counts.first() {
-        Some(Some(count)) if programs.len() > 1 && counts.len() == 1 => {
+        Some(Some(count)) if mix.contains(", ") && counts.len() == 1 => {
             mix.replace(&format!("{count} "), "")
         }
         _ => mix.to_owned(),

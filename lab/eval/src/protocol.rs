@@ -21,13 +21,10 @@ pub(super) fn newest() -> PathBuf {
 /// Hashes of the versions as they were released, in the form of `sha256sum`.
 const RELEASED: &str = include_str!("../data/protocols.sha256");
 
-/// The protocol. See the [module](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Protocol {
-    /// Counts the changes.
     pub(super) version: u32,
-    /// Seeds of the runs.
     pub(super) seeds: Vec<u64>,
     /// What programs are promised.
     pub(super) qos: f64,
@@ -45,14 +42,10 @@ pub(super) struct Protocol {
     pub(super) longest_times: u32,
     /// Length of runs that compare speeds only.
     pub(super) speed_run_s: f64,
-    /// Hashes of the presets.
     pub(super) presets: Digests,
-    /// Constants of the model.
     pub(super) constants: Constants,
-    /// The suites.
     #[serde(rename = "suite")]
     pub(super) suites: Vec<Suite>,
-    /// Hash of the file.
     #[serde(skip)]
     pub(super) sha256: String,
 }
@@ -61,11 +54,8 @@ pub(super) struct Protocol {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
-    /// Its name.
     pub(super) name: String,
-    /// What it repeats.
     pub(super) title: String,
-    /// The machine.
     pub(super) machine: String,
     /// What runs together.
     #[serde(default)]
@@ -75,7 +65,6 @@ pub(super) struct Suite {
     pub(super) drawn: Option<Drawn>,
     /// Under which policies, the first one compared with the others.
     pub(super) policies: Vec<String>,
-    /// When programs start and the run ends.
     #[serde(default)]
     pub(super) method: MethodName,
     /// Whether OpenMP programs follow their allocation, other than under plain Linux.
@@ -93,10 +82,8 @@ pub(super) struct Suite {
     /// Programs whose data are all on one node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) home: Vec<String>,
-    /// Another promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) qos: Option<f64>,
-    /// Another interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) interval_s: Option<f64>,
     /// Another threshold of instructions per cycle.
@@ -107,7 +94,6 @@ pub(super) struct Suite {
     pub(super) sharing_high: Option<f64>,
 }
 
-/// When programs start and the run ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MethodName {
@@ -116,18 +102,14 @@ pub(super) enum MethodName {
     Longest,
     /// All start together and run once.
     Once,
-    /// For a time.
     Time,
 }
 
-/// Whether OpenMP programs follow their allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TeamsName {
-    /// They do not.
     #[default]
     Fixed,
-    /// They do.
     Follow,
 }
 
@@ -138,11 +120,8 @@ pub(super) enum Relative {
     /// The run alone on the whole machine under plain Linux.
     #[default]
     Alone,
-    /// The static fair share in the same mix.
     Fair,
-    /// The best fixed mapping alone.
     BestStatic,
-    /// One core alone.
     OneCore,
 }
 
@@ -150,12 +129,9 @@ pub(super) enum Relative {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Mean {
-    /// The geometric mean.
     #[default]
     Geometric,
-    /// The harmonic mean.
     Harmonic,
-    /// The sum.
     Sum,
 }
 
@@ -220,7 +196,6 @@ impl Protocol {
         ))
     }
 
-    /// The suites of a name, or all.
     pub(super) fn suites(&self, names: &[String]) -> anyhow::Result<Vec<&Suite>> {
         if names.iter().any(|name| name == "all") {
             return Ok(self.suites.iter().collect());
@@ -298,7 +273,6 @@ mod tests {
         assert!(told.contains("not those of /"), "{told}");
     }
 
-    /// Names of the suites that these names mean.
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let suites = protocol().suites(&names)?;

@@ -4,7 +4,7 @@ use super::evaluation::Evaluation;
 use super::policies;
 use super::standing::{self, Stand, Standing};
 use super::tables::{Cell, SuiteTable};
-use super::targets::{Line, Score, Verdict};
+use super::targets::{Line, Score, Unjudged, Verdict};
 use super::validity::Finding;
 use mapper_report::output::counted;
 use mapper_report::table::{Mark, Row, Table, texts};
@@ -148,30 +148,24 @@ pub(super) fn standings(standings: &[Standing]) -> Vec<Table> {
     let policies = |of: &Standing| texts(of.policies.iter().map(|stand| &stand.policy));
     let groups = standings.chunk_by(|one, other| policies(one) == policies(other));
     let percent = |value: Option<f64>| or_dash(value.map(|of| format!("{:.1} %", 100.0 * of)));
-    let table = |group: &[Standing]| {
+    let of_group = |group: &[Standing]| {
         let names = group.first().map(&policies).unwrap_or_default();
         let titles = names.iter().map(|name| policies::title(name).to_owned());
         let last = ["over MAPPER", "of best fixed sets", "of best known"].map(String::from);
         let rows = group.iter().map(|standing| {
-            let gain = standing
-                .gain()
-                .map(|gain| format!("{:+.1} %", 100.0 * gain));
+            let gain = standing.gain().map(|of| format!("{:+.1} %", 100.0 * of));
             let shares = [standing.of_ceiling(), standing.of_best_known()].map(percent);
             let stands = standing.policies.iter().map(Stand::told);
             let cells = std::iter::once(standing.suite.clone()).chain(stands);
             row(Mark::None, cells.chain([or_dash(gain)]).chain(shares))
         });
+        let header = std::iter::once("suite".to_owned())
+            .chain(titles)
+            .chain(last);
         let title = "This project's own policy, in the model: mean of each suite (promises broken)";
-        Table {
-            title: title.into(),
-            header: std::iter::once("suite".to_owned())
-                .chain(titles)
-                .chain(last)
-                .collect(),
-            rows: rows.collect(),
-        }
+        table(title, header.collect(), rows)
     };
-    groups.map(table).collect()
+    groups.map(of_group).collect()
 }
 
 pub(super) fn validity(findings: &[Finding]) -> Table {
@@ -210,9 +204,7 @@ pub(super) fn text(evaluation: &Evaluation<'_>) -> String {
     add(&validity(evaluation.validity), &[]);
     let missed = |of: &Standing| -> Vec<String> {
         let missed = of.policies.iter().filter_map(Stand::missed);
-        missed
-            .map(|missed| format!("{}: {missed}", of.suite))
-            .collect()
+        missed.map(|how| format!("{}: {how}", of.suite)).collect()
     };
     for table in standings(evaluation.standings) {
         add(&table, &[]);
@@ -220,23 +212,21 @@ pub(super) fn text(evaluation: &Evaluation<'_>) -> String {
     let mut notes: Vec<String> = evaluation.standings.iter().flat_map(missed).collect();
     notes.extend(standing::kept_in_all(evaluation.standings));
     let lines = evaluation.targets;
-    let explained = lines
-        .iter()
-        .filter_map(|line| Some((line, line.cause.as_ref()?)));
-    let causes = explained.map(|(line, of)| format!("{} {}: {}", line.id, line.what, of.cause));
-    let mut below: Vec<String> = causes.collect();
+    let cause = |line: &Line| {
+        let why = &line.cause.as_ref()?.cause;
+        Some(format!("{} {}: {why}", line.id, line.what))
+    };
+    let mut below: Vec<String> = lines.iter().filter_map(cause).collect();
     if lines.iter().any(|line| line.verdict != Verdict::NotRun) {
-        let unjudged = evaluation.unjudged.iter();
-        below
-            .extend(unjudged.map(|of| format!("not judged: {}: {} ({})", of.ids, of.what, of.why)));
+        for Unjudged { ids, what, why } in evaluation.unjudged {
+            below.push(format!("not judged: {ids}: {what} ({why})"));
+        }
     }
     if let Some(score) = Score::of(lines) {
         let exact = score.exact_told().map(|score| format!("; {score}"));
         let exact = exact.unwrap_or_default();
-        below.push(format!(
-            "{} of {} inside{exact}",
-            score.inside, score.judged
-        ));
+        let Score { inside, judged, .. } = score;
+        below.push(format!("{inside} of {judged} inside{exact}"));
     }
     let empty = targets(&[]);
     add(&empty, &notes);

@@ -147,10 +147,8 @@ impl Nearness {
 impl Table1 {
     pub(super) fn all(tables: &[SuiteTable]) -> anyhow::Result<Vec<Self>> {
         let printed = data::kept(&PRINTED)?;
-        Ok(tables
-            .iter()
-            .filter_map(|table| Self::of(table, printed))
-            .collect())
+        let found = tables.iter().filter_map(|table| Self::of(table, printed));
+        Ok(found.collect())
     }
 
     /// The table of a suite, if it is one of NuCore's two and has its programs.
@@ -185,10 +183,8 @@ impl Table1 {
     /// A row for each program: above as printed, below in the model.
     pub(super) fn table(&self) -> Table {
         let methods = self.agreements.iter().map(|agreement| agreement.method);
-        let header = ["benchmark"]
-            .into_iter()
-            .chain(methods)
-            .chain(["limited by"]);
+        let first = std::iter::once("benchmark");
+        let header = first.chain(methods).chain(["limited by"]);
         let rows = self.lines.iter().map(|line| {
             let cells = line.cells.iter().map(|cell| {
                 let model = vector(&cell.model);

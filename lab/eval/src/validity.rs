@@ -155,10 +155,8 @@ impl Checked {
         let done = execute::execute(plan, fresh)?;
         self.done += done.results.len();
         self.left_out += done.left_out;
-        let tables = plan
-            .suites
-            .iter()
-            .map(|planned| tables::table(planned, &done.results));
+        let planned = plan.suites.iter();
+        let tables = planned.map(|planned| tables::table(planned, &done.results));
         Ok((done.left_out == 0).then(|| tables.collect()))
     }
 }
@@ -219,14 +217,13 @@ impl Checks<'_> {
         let Some(tables) = checked.tables(&plan, self.fresh)? else {
             return Ok(());
         };
-        checked.findings.extend(judge(&variations, &tables));
+        let findings = &mut checked.findings;
+        findings.extend(judge(&variations, &tables));
         let placements = tables.iter().skip(variations.len());
         let placements = ordered.iter().zip(placements);
         let orders = placements.map(|(variation, table)| placement_order(variation, table));
-        checked.findings.extend(orders);
-        checked
-            .findings
-            .extend(tables.last().into_iter().flat_map(null_findings));
+        findings.extend(orders);
+        findings.extend(tables.last().into_iter().flat_map(null_findings));
         Ok(())
     }
 }
@@ -255,10 +252,8 @@ fn placement_order(variation: &Variation, table: &SuiteTable) -> Finding {
 
 fn judge(variations: &[Variation], tables: &[SuiteTable]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let usual = tables
-        .first()
-        .map_or([f64::NAN; 4], |table| means(table, POLICIES));
-    let [usual_mapper, usual_linux, usual_fair, _] = usual;
+    let usual = tables.first().map(|table| means(table, POLICIES));
+    let [usual_mapper, usual_linux, usual_fair, _] = usual.unwrap_or([f64::NAN; 4]);
     for (variation, table) in variations.iter().zip(tables) {
         let [mapper, linux, fair, climbing] = means(table, POLICIES);
         let check = format!("Figure 2, {}", variation.name);

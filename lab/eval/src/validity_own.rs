@@ -34,10 +34,8 @@ pub(super) fn check(checks: &Checks<'_>, checked: &mut Checked) -> anyhow::Resul
     }
     if let Some(tables) = checked.tables(&plan, checks.fresh)? {
         let standings = standing::standings(&tables);
-        let findings = standings
-            .iter()
-            .zip(&names)
-            .flat_map(|(of, check)| judge(check, of));
+        let named = standings.iter().zip(&names);
+        let findings = named.flat_map(|(of, check)| judge(check, of));
         checked.findings.extend(findings);
     }
     Ok(())
@@ -91,9 +89,8 @@ mod tests {
                     worst_of_fair: 0.8,
                 }),
             };
-            let policies = [("mapper-next", own)]
-                .into_iter()
-                .chain(others.iter().copied());
+            let own = std::iter::once(("mapper-next", own));
+            let policies = own.chain(others.iter().copied());
             let standing = Standing {
                 suite: "s".into(),
                 policies: policies.map(stand).collect(),
@@ -101,10 +98,8 @@ mod tests {
             };
             let findings = judge("mapper-next on s", &standing);
             assert!(findings.iter().all(|of| of.check == "mapper-next on s"));
-            findings
-                .into_iter()
-                .map(|of| (of.expected, of.held))
-                .collect()
+            let found = findings.into_iter();
+            found.map(|of| (of.expected, of.held)).collect()
         };
         let [mapper, best, promises] = [
             "not below MAPPER as printed",

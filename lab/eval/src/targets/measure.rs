@@ -271,11 +271,10 @@ impl Measure {
             Self::Least(of) => geometric(of.cells(b)?.iter().map(|cell| cell.least())),
             Self::Most(of) => geometric(of.cells(b)?.iter().map(|cell| cell.most())),
             Self::Worst(of) => of.cells(b)?.iter().map(|cell| cell.value).reduce(f64::min),
-            Self::WorstApp(of) => of
-                .cells(b)?
-                .iter()
-                .map(|cell| cell.least())
-                .reduce(f64::min),
+            Self::WorstApp(of) => {
+                let cells = of.cells(b)?.into_iter();
+                cells.map(Cell::least).reduce(f64::min)
+            }
             Self::BestCount { app } => {
                 let cell = b.cell("mapper-alone", app, "oracle")?;
                 Some(cell.apps.first()?.mean_cpus)

@@ -155,30 +155,27 @@ impl Line {
 /// Every target, those outside first, then those inside, then inputs.
 pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec<Line>> {
     let causes = Causes::read()?.of_evaluation(explained);
-    let mut lines: Vec<Line> = published::targets()?
-        .iter()
-        .flat_map(|target| {
-            target.numbers.iter().map(|number| {
-                let model = number.model.of(book).filter(|value| value.is_finite());
-                let verdict =
-                    model.map_or(Verdict::NotRun, |value| number.verdict(target.uses, value));
-                Line {
-                    id: target.id.clone(),
-                    source: target.source.clone(),
-                    what: number.what.clone(),
-                    uses: target.uses,
-                    paper: number.paper,
-                    low: number.low,
-                    high: number.high,
-                    model,
-                    verdict,
-                    cause: (verdict == Verdict::Outside)
-                        .then(|| causes.of(&target.id, &number.what).cloned())
-                        .flatten(),
-                }
-            })
-        })
-        .collect();
+    let mut lines = Vec::new();
+    for target in published::targets()? {
+        for number in target.numbers {
+            let model = number.model.of(book).filter(|value| value.is_finite());
+            let verdict = model.map(|value| number.verdict(target.uses, value));
+            let verdict = verdict.unwrap_or(Verdict::NotRun);
+            let cause = causes.of(&target.id, &number.what);
+            lines.push(Line {
+                id: target.id.clone(),
+                source: target.source.clone(),
+                cause: cause.filter(|_| verdict == Verdict::Outside).cloned(),
+                what: number.what,
+                uses: target.uses,
+                paper: number.paper,
+                low: number.low,
+                high: number.high,
+                model,
+                verdict,
+            });
+        }
+    }
     lines.sort_by_key(|line| line.verdict as u8);
     Ok(lines)
 }

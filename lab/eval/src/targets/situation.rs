@@ -41,11 +41,8 @@ struct Situation {
 impl Situation {
     /// How fast one thread on each of these places runs: socket, core, thread. None where the machine has no such place.
     fn speed(&self, places: &[[u32; 3]]) -> Option<Speed> {
-        let set: Option<CpuSet> = places
-            .iter()
-            .map(|place| self.machine.context_at(*place))
-            .collect();
-        let set = set?;
+        let places = places.iter().map(|place| self.machine.context_at(*place));
+        let set = places.collect::<Option<CpuSet>>()?;
         let mut occupancy = Occupancy::idle(&self.machine, 1);
         occupancy.confine(&self.machine, 0, f64::from(set.len()), &set);
         let solution = solve(
