@@ -4,12 +4,10 @@
 //! what the papers report for the same, and fails if an expectation is missed or was not measured.
 //! `experiments/bench.toml` is the one place that has the expectations.
 
-use crate::data::experiment::Missed;
 use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::result::report::Figure;
-use crate::run::schedule::Ended;
-use crate::show::publish::{Outputs, Paths, publish};
+use crate::show::publish::{Outputs, publish_figures};
 use anyhow::{Context as _, bail};
 use fs_err as fs;
 use mapper_report::statistics::Estimate;
@@ -32,10 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let outputs = Outputs::claim(Paths {
-        json: args.json.as_deref(),
-        ..Paths::default()
-    })?;
+    let outputs = Outputs::claim_json(args.json.as_deref())?;
     let begun = SystemTime::now();
     let mut command = workspace::cargo();
     command.args(["bench", "--package", "mapper-benches", "--benches", "--"]);
@@ -58,13 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let elapsed = begun.elapsed().unwrap_or_default();
     let results = of_figures(&experiment, "bench", figures, is_wanted, elapsed);
-    publish(
-        outputs,
-        &results,
-        Ended::Done,
-        Missed::Fails,
-        &mut std::io::stdout().lock(),
-    )
+    publish_figures(outputs, &results)
 }
 
 /// The figures that criterion wrote since `begun`, the shortest names first.

@@ -16,15 +16,13 @@ use mapper_report::statistics::median;
 
 use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
-use crate::data::experiment::Missed;
 use crate::data::figures::{Ending, FigureExperiment, LoadProgram};
 use crate::evaluate::results::of_figures;
 use crate::probe::process;
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
 use crate::run::processes::terminate;
-use crate::run::schedule::Ended;
-use crate::show::publish::{Outputs, publish};
+use crate::show::publish::{Outputs, publish_figures};
 
 /// Keeps a daemon busy and fails if it grows
 ///
@@ -112,13 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let figures = figures(&holdings[WARMING_UP..])?;
     let results = of_figures(&experiment, "soak", figures, |_| true, begun.elapsed());
-    publish(
-        Outputs::default(),
-        &results,
-        Ended::Done,
-        Missed::Fails,
-        &mut std::io::stdout().lock(),
-    )?;
+    publish_figures(Outputs::default(), &results)?;
     println!(
         "nothing has grown, with {} programs come and gone",
         load.started

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use super::output;
 use crate::data::program::Threads;
 
 const LIBRARY: &str = "libdlb.so";
@@ -28,21 +29,15 @@ pub(crate) struct Dlb {
 impl Dlb {
     /// Asks pkg-config, then the dynamic loader's cache.
     pub(crate) fn find() -> Option<Self> {
-        let output_of = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).args(arguments).output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            output.status.success().then_some(text)
-        };
-        let by_pkg_config = output_of("pkg-config", &["--variable=libdir", "dlb"])
-            .map(|folder| Path::new(folder.trim()).join(LIBRARY));
+        let run = |words: &[&str]| output(Command::new(words[0]).args(&words[1..])).ok();
+        let by_pkg_config = run(&["pkg-config", "--variable=libdir", "dlb"]);
+        let by_pkg_config = by_pkg_config.map(|folder| Path::new(folder.trim()).join(LIBRARY));
         let by_loader = || {
-            let cache =
-                output_of("ldconfig", &["-p"]).or_else(|| output_of("/sbin/ldconfig", &["-p"]))?;
+            let cache = run(&["ldconfig", "-p"]).or_else(|| run(&["/sbin/ldconfig", "-p"]))?;
             in_cache(&cache)
         };
-        let library = by_pkg_config
-            .filter(|library| library.exists())
-            .or_else(by_loader)?;
+        let by_pkg_config = by_pkg_config.filter(|library| library.exists());
+        let library = by_pkg_config.or_else(by_loader)?;
         Some(Self { library })
     }
 }
@@ -59,11 +54,10 @@ impl Loaded {
     pub(crate) fn with_libomp(dlb: Dlb) -> anyhow::Result<Self> {
         // clang repeats the bare name of what it does not find; Debian's packages have the second.
         for name in ["libomp.so", "libomp.so.5"] {
-            let output = Command::new("clang")
-                .arg(format!("-print-file-name={name}"))
-                .output()
+            let mut clang = Command::new("clang");
+            let path = output(clang.arg(format!("-print-file-name={name}")))
                 .context("ask clang for its OpenMP runtime")?;
-            let libomp = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+            let libomp = PathBuf::from(path.trim());
             if libomp.is_absolute() && libomp.exists() {
                 return Ok(Self { dlb, libomp });
             }
@@ -88,11 +82,10 @@ impl Loaded {
 
 /// The library in what `ldconfig -p` prints: `\tlibdlb.so (libc6,x86-64) => /opt/lib/libdlb.so`.
 fn in_cache(cache: &str) -> Option<PathBuf> {
-    cache
-        .lines()
-        .filter_map(|line| line.trim().split_once(" => "))
-        .find(|(entry, _)| entry.split(' ').next() == Some(LIBRARY))
-        .map(|(_, path)| PathBuf::from(path))
+    let lines = cache.lines();
+    let mut entries = lines.filter_map(|line| line.trim().split_once(" => "));
+    let found = entries.find(|(entry, _)| entry.split(' ').next() == Some(LIBRARY));
+    found.map(|(_, path)| PathBuf::from(path))
 }
 
 #[cfg(test)]
@@ -105,10 +98,8 @@ mod tests {
                      \tlibdlb_mpi.so (libc6,x86-64) => /opt/dlb/lib/libdlb_mpi.so\n\
                      \tlibdlb.so (libc6,x86-64) => /opt/dlb/lib/libdlb.so\n";
         assert_eq!(in_cache(cache), Some("/opt/dlb/lib/libdlb.so".into()));
-        assert_eq!(
-            in_cache("\tlibdlb_mpi.so (libc6) => /lib/libdlb_mpi.so\n"),
-            None
-        );
+        let relative = "\tlibdlb_mpi.so (libc6) => /lib/libdlb_mpi.so\n";
+        assert_eq!(in_cache(relative), None);
     }
 
     #[test]
@@ -134,23 +125,17 @@ mod tests {
     #[test]
     fn a_program_of_gcc_runs_the_same_on_the_runtime_that_speaks_to_it() {
         use crate::build::workloads::{compile, source_folder};
-        use crate::data::experiment::Runtime;
         let folder = tempfile::tempdir().unwrap();
         let (library, program) = (folder.path().join(LIBRARY), folder.path().join("kmeans"));
         let empty = folder.path().join("empty.c");
         std::fs::write(&empty, "int stands_for_dlb;\n").unwrap();
         let mut gcc = Command::new("gcc");
-        gcc.args(["-shared", "-fPIC", "-o"])
-            .arg(&library)
-            .arg(&empty);
-        assert!(gcc.status().unwrap().success());
+        gcc.args(["-shared", "-fPIC"]).arg(empty);
+        compile(&mut gcc, &library).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.arg("-fopenmp").arg(source_folder().join("kmeans.c"));
+        compile(gcc.arg("-lm"), &program).unwrap();
         let loaded = Loaded::with_libomp(Dlb { library }).unwrap();
-        compile(
-            &source_folder().join("kmeans.c"),
-            Runtime::Libgomp,
-            &program,
-        )
-        .unwrap();
         let mut command = Command::new(&program);
         command.args(["--size", "4", "--steps", "20"]);
         // Only libomp heeds this, and says so.
@@ -158,9 +143,6 @@ mod tests {
         loaded.preload(&mut command, Threads::OpenMp);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && said.contains("LLVM"),
-            "{output:?}"
-        );
+        assert!(output.status.success() && said.contains("LLVM"), "{said}");
     }
 }

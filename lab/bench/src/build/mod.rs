@@ -4,9 +4,10 @@ pub(crate) mod dlb;
 pub(crate) mod python;
 pub(crate) mod workloads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use mapper_report::workspace;
 
@@ -59,4 +60,18 @@ fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<
         }
     }
     Ok(folder)
+}
+
+/// Runs a command; gives what it printed.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let name = Path::new(command.get_program()).display().to_string();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("start {name}"))?;
+    let (status, errors) = (output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        status.success(),
+        "{name} failed ({status}):\n{}",
+        errors.trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

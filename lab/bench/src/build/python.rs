@@ -4,10 +4,11 @@
 //! again. Without a network there is a reason instead, and what needs it is not measured.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, ensure};
 
+use super::output;
 use mapper_report::workspace;
 
 /// What is installed. Figures of different versions are not to be compared.
@@ -20,62 +21,41 @@ pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     let installed = folder.join("installed.txt");
     let wanted = PACKAGES.join("\n");
     let is_installed = fs_err::read_to_string(&installed).is_ok_and(|is| is == wanted)
-        && has_scikit_learn(&python);
+        && version(&python).is_some();
     if is_installed {
         return Ok(python);
     }
-    eprintln!(
-        "installing {} into {}",
-        PACKAGES.join(" "),
-        folder.display()
-    );
+    let packages = PACKAGES.join(" ");
+    eprintln!("installing {packages} into {}", folder.display());
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
         .context("make a virtual environment; `cargo xtask setup python` installs what it needs")?;
-    run(Command::new(&python)
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--only-binary",
-            ":all:",
-            "--disable-pip-version-check",
-        ])
-        .args(PACKAGES))
-    .context("install scikit-learn from PyPI")?;
-    if !has_scikit_learn(&python) {
-        bail!("{} cannot import sklearn", python.display());
-    }
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]);
+    pip.arg("--disable-pip-version-check").args(PACKAGES);
+    run(&mut pip).context("install scikit-learn from PyPI")?;
+    ensure!(
+        version(&python).is_some(),
+        "{} cannot import sklearn",
+        python.display()
+    );
     fs_err::write(&installed, wanted)?;
     Ok(python)
 }
 
 pub(crate) fn version(python: &Path) -> Option<String> {
-    let output = Command::new(python)
-        .args(["-c", "import sklearn; print(sklearn.__version__)"])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    (output.status.success() && !text.is_empty()).then(|| text.trim().to_owned())
+    let import = ["-c", "import sklearn; print(sklearn.__version__)"];
+    let text = output(Command::new(python).args(import)).ok()?;
+    (!text.is_empty()).then(|| text.trim().to_owned())
 }
 
-fn has_scikit_learn(python: &Path) -> bool {
-    version(python).is_some()
-}
-
+/// Runs a command; of a failure the last lines are enough.
 fn run(command: &mut Command) -> anyhow::Result<()> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last: Vec<_> = said.trim().lines().rev().take(3).collect();
-        let last: Vec<_> = last.into_iter().rev().collect();
-        bail!("{} ({})", last.join("; "), output.status);
-    }
-    Ok(())
+    output(command).map(drop).map_err(|error| {
+        let text = error.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.len().saturating_sub(3).max(1);
+        anyhow!("{} {}", lines[0], lines[last.min(lines.len())..].join("; "))
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
+use super::output;
 use crate::data::experiment::Runtime;
 use crate::data::program::{Program, Threads};
 use mapper_report::workspace;
@@ -38,17 +39,28 @@ impl Workloads {
 
     /// Compiles a program, if it is to be compiled.
     pub(crate) fn compile(&self, program: &Program, runtime: Runtime) -> anyhow::Result<()> {
-        let source = source_folder().join(format!("{}.c", program.source()));
+        let mut compiler = Command::new(match program.threads {
+            Threads::Python => return Ok(()),
+            Threads::OpenMp => runtime.compiler(),
+            Threads::Own | Threads::Client => "gcc",
+        });
         let to = self.binary(program, runtime);
-        match (program.threads, &self.libmapper) {
-            (Threads::Python, _) => Ok(()),
-            (Threads::OpenMp, _) => compile(&source, runtime, &to),
-            (Threads::Own, _) => compile_threads(&source, None, &to),
-            (Threads::Client, libmapper) => {
-                let libmapper = libmapper.as_deref().context("libmapper was not built")?;
-                compile_threads(&source, Some(libmapper), &to)
-            }
+        compiler.arg(match program.threads {
+            Threads::OpenMp => "-fopenmp",
+            _ => "-pthread",
+        });
+        if program.threads == Threads::Client {
+            let libmapper = self.libmapper.as_ref().context("libmapper was not built")?;
+            let headers = workspace::root().join("crates/client-c/include");
+            compiler.arg("-DWORKLOAD_MAPPER").arg("-I").arg(headers);
+            // The library stands behind the program that uses it.
+            compiler
+                .arg(source_of(program.source()))
+                .arg(libmapper.join("libmapper.a"));
+        } else {
+            compiler.arg(source_of(program.source()));
         }
+        compile(compiler.args(["-ldl", "-lm"]), &to)
     }
 
     /// The words that start a program, without its arguments.
@@ -57,17 +69,13 @@ impl Workloads {
         program: &Program,
         runtime: Runtime,
     ) -> anyhow::Result<Vec<OsString>> {
-        Ok(match program.threads {
-            Threads::Python => {
-                let python = self
-                    .python
-                    .clone()
-                    .context("scikit-learn was not installed")?;
-                let script = source_folder().join(format!("{}.py", program.source()));
-                vec![python.into(), script.into()]
-            }
-            _ => vec![self.binary(program, runtime).into()],
-        })
+        if program.threads != Threads::Python {
+            return Ok(vec![self.binary(program, runtime).into()]);
+        }
+        let python = self.python.clone();
+        let python = python.context("scikit-learn was not installed")?;
+        let script = source_folder().join(format!("{}.py", program.source()));
+        Ok(vec![python.into(), script.into()])
     }
 
     fn binary(&self, program: &Program, runtime: Runtime) -> PathBuf {
@@ -85,56 +93,22 @@ pub(crate) fn compile_probe(name: &str) -> anyhow::Result<PathBuf> {
     let folder = workspace::target_dir().join("workloads");
     fs_err::create_dir_all(&folder)?;
     let to = folder.join(format!("{name}-probe"));
-    let mut command = Command::new("gcc");
-    command.args(["-fopenmp", "-pthread"]);
-    let source = source_folder().join(format!("{name}.c"));
-    compile_by(command, &source, &[], &to)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-fopenmp", "-pthread"]).arg(source_of(name));
+    compile(&mut gcc, &to)?;
     Ok(to)
 }
 
-pub(crate) fn compile(source: &Path, runtime: Runtime, to: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(runtime.compiler());
-    command.arg("-fopenmp");
-    compile_by(command, source, &["-lm".into()], to)
+fn source_of(name: &str) -> PathBuf {
+    source_folder().join(format!("{name}.c"))
 }
 
-/// Compiles one C program that has POSIX threads of its own, and uses libmapper in this folder, if one is given.
-fn compile_threads(source: &Path, libmapper: Option<&Path>, to: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new("gcc");
-    command.arg("-pthread");
-    let mut libraries = Vec::new();
-    if let Some(folder) = libmapper {
-        let headers = workspace::root().join("crates/client-c/include");
-        command.arg("-DWORKLOAD_MAPPER").arg("-I").arg(headers);
-        libraries.push(folder.join("libmapper.a").into());
-    }
-    libraries.extend(["-ldl".into(), "-lm".into()]);
-    compile_by(command, source, &libraries, to)
-}
-
-fn compile_by(
-    mut command: Command,
-    source: &Path,
-    libraries: &[OsString],
-    to: &Path,
-) -> anyhow::Result<()> {
-    let compiler = command.get_program().to_string_lossy().into_owned();
-    let output = command
+/// Compiles one C program, with the arguments that the compiler has already.
+pub(crate) fn compile(compiler: &mut Command, to: &Path) -> anyhow::Result<()> {
+    compiler
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
-        .arg(to)
-        .arg(source)
-        .args(libraries)
-        .output()
-        .with_context(|| {
-            format!("start the compiler {compiler}; `cargo xtask setup` installs it")
-        })?;
-    if !output.status.success() {
-        bail!(
-            "{compiler} could not compile {}:\n{}",
-            source.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+        .arg(to);
+    output(compiler).context("compile a program; `cargo xtask setup` installs the compilers")?;
     Ok(())
 }
 
@@ -146,9 +120,10 @@ mod tests {
     fn a_source_that_does_not_compile_is_named_with_the_compilers_words() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("broken.c");
-        fs_err::write(&source, "int main(void) { return nothing; }").unwrap();
-        let error = compile(&source, Runtime::Libgomp, &folder.path().join("broken")).unwrap_err();
-        let error = error.to_string();
+        std::fs::write(&source, "int main(void) { return nothing; }").unwrap();
+        let to = folder.path().join("broken");
+        let error = compile(Command::new("gcc").arg(source), &to).unwrap_err();
+        let error = format!("{error:#}");
         assert!(
             error.contains("broken.c") && error.contains("nothing"),
             "{error}"

@@ -7,14 +7,12 @@ use clap::ValueEnum;
 
 use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
-use crate::data::experiment::Missed;
-use crate::data::figures::FigureExperiment;
+use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::probe::crowd::Counting;
 use crate::probe::{crowd, idle, launch, resize, slowdown};
 use crate::result::report::Figure;
-use crate::run::schedule::Ended;
-use crate::show::publish::{Outputs, Paths, publish};
+use crate::show::publish::{Outputs, publish_figures};
 
 /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs.
 #[derive(clap::Args)]
@@ -65,10 +63,7 @@ impl What {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let text = include_str!("../../experiments/measure.toml");
     let experiment = FigureExperiment::parse("measure.toml", text)?;
-    let outputs = Outputs::claim(Paths {
-        json: args.json.as_deref(),
-        ..Paths::default()
-    })?;
+    let outputs = Outputs::claim_json(args.json.as_deref())?;
     let begun = Instant::now();
     let bin = build_mapper(Profile::Release)?;
     let mut figures = Vec::new();
@@ -81,20 +76,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     // A probe that measures nothing is an error of its own.
     let measured: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
+    let is_measured = |of: &ExpectedFigure| measured.contains(&of.name);
     let results = of_figures(
         &experiment,
         "measure",
         figures,
-        |of| measured.contains(&of.name),
+        is_measured,
         begun.elapsed(),
     );
-    publish(
-        outputs,
-        &results,
-        Ended::Done,
-        Missed::Fails,
-        &mut std::io::stdout().lock(),
-    )
+    publish_figures(outputs, &results)
 }
 
 #[cfg(test)]
@@ -115,11 +105,8 @@ mod tests {
             resize::FOLLOWED,
             slowdown::NAME,
         ];
-        let names: Vec<String> = crowd
-            .into_iter()
-            .flatten()
-            .chain(single.map(String::from))
-            .collect();
+        let mut names: Vec<String> = crowd.concat();
+        names.extend(single.map(String::from));
         for of in &experiment.expected {
             assert!(names.contains(&of.name), "{}", of.name);
         }

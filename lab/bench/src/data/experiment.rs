@@ -47,23 +47,21 @@ impl Runtime {
 
 /// Which time of a program counts.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Time {
     /// From its start, under mapper that of `mapper-launch`, to its end.
-    #[serde(rename = "whole run")]
     WholeRun,
     /// What it reports of itself: from its first parallel work to its end.
-    #[serde(rename = "own work")]
     OwnWork,
 }
 
 /// How the speed of one setting over another is formed from their runs.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum SpeedBy {
     /// The median there by the median here, with a bootstrap interval.
-    #[serde(rename = "ratio of medians")]
     RatioOfMedians,
     /// The median of the ratios of runs of the same moment, with their range.
-    #[serde(rename = "median of ratios")]
     MedianOfRatios,
 }
 
@@ -130,15 +128,12 @@ pub(crate) struct Mix {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Over {
     /// The mean speed of each mix by itself.
-    #[serde(rename = "each mix")]
     EachMix,
-    #[serde(rename = "mean")]
     Mean,
-    #[serde(rename = "slowest mix")]
     SlowestMix,
-    #[serde(rename = "slowest program")]
     SlowestProgram,
 }
 

@@ -21,15 +21,13 @@ pub(crate) struct ExpectedFigure {
 
 /// How a program of the load comes to its end.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     /// Its launcher gets SIGTERM.
     Terminated,
     /// Its launcher is killed; it runs on and ends by itself.
-    #[serde(rename = "launcher killed")]
     LauncherKilled,
     /// It ends by itself, or could not be started.
-    #[serde(rename = "by itself")]
     ByItself,
 }
 

@@ -29,33 +29,6 @@ impl Threads {
     }
 }
 
-/// How big a program's problem is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(untagged)]
-pub(crate) enum Size {
-    Given(u64),
-    Named(NamedSize),
-}
-
-/// A size that depends on the machine.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) enum NamedSize {
-    /// MiB of an array: larger than the caches, and within memory.
-    #[serde(rename = "beyond caches")]
-    BeyondCaches,
-}
-
-/// In what two results of the same work may differ.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum SameResult {
-    /// Sums may be formed in another order.
-    #[default]
-    Rounding,
-    /// Nothing: the result is the same to the last bit.
-    Exact,
-}
-
 /// What a run of a program costs, and so what is compared.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,10 +47,15 @@ pub(crate) struct Program {
     pub(crate) name: String,
     source: Option<String>,
     pub(crate) threads: Threads,
-    pub(crate) size: Option<Size>,
-    pub(crate) first_steps: NonZero<u64>,
+    /// `--size`.
+    pub(crate) size: Option<u64>,
+    /// `--size` is MiB of an array, larger than the caches and within memory.
     #[serde(default)]
-    pub(crate) result: SameResult,
+    pub(crate) beyond_caches: bool,
+    pub(crate) first_steps: NonZero<u64>,
+    /// The result is the same to the last bit; else sums may be formed in another order.
+    #[serde(default)]
+    exact: bool,
     #[serde(default)]
     pub(crate) cost: Unit,
     pub(crate) summary: String,
@@ -103,9 +81,9 @@ impl Program {
 
     /// Whether two checksums of the same work are the same result.
     pub(crate) fn is_same_result(&self, one: f64, other: f64) -> bool {
-        match self.result {
-            SameResult::Exact => one.to_bits() == other.to_bits(),
-            SameResult::Rounding => (one - other).abs() <= 1e-6 * one.abs().max(other.abs()),
+        match self.exact {
+            true => one.to_bits() == other.to_bits(),
+            false => (one - other).abs() <= 1e-6 * one.abs().max(other.abs()),
         }
     }
 }

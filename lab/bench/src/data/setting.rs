@@ -18,28 +18,7 @@ pub(crate) enum Cpus {
     /// All that the experiment has.
     #[default]
     All,
-    /// CPUs of its own: an equal share of all.
-    Share,
-}
-
-/// The threads that a program is asked to have.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(untagged)]
-pub(crate) enum ThreadCount {
-    /// It, its runtime, or mapper decides.
-    #[default]
-    #[serde(skip)]
-    Unset,
-    /// So many times the CPUs of the machine.
-    TimesCpus(NonZero<usize>),
-    Named(NamedThreadCount),
-}
-
-/// A number of threads that has a name.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NamedThreadCount {
-    /// One for each CPU of the program's share.
+    /// CPUs of its own, an equal share of all, with a thread for each.
     Share,
 }
 
@@ -50,13 +29,6 @@ pub(crate) enum Manager {
     Linux,
     Mapper,
     Dlb,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Wait {
-    /// They sleep at once: `OMP_WAIT_POLICY=passive`.
-    Passive,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -87,9 +59,11 @@ pub(crate) struct Setting {
     pub(crate) meaning: String,
     #[serde(default)]
     pub(crate) cpus: Cpus,
+    /// So many times the CPUs of the machine; else it, its runtime, or mapper decides.
+    pub(crate) threads: Option<NonZero<usize>>,
+    /// Waiting threads sleep immediately.
     #[serde(default)]
-    pub(crate) threads: ThreadCount,
-    pub(crate) wait: Option<Wait>,
+    pub(crate) passive: bool,
     #[serde(default)]
     pub(crate) manager: Manager,
     pub(crate) teams: Option<Teams>,
@@ -119,7 +93,7 @@ impl Setting {
     /// Name for people, on a machine with so many CPUs.
     pub(crate) fn title(&self, cpus: usize) -> String {
         match (self.threads, &self.policy) {
-            (ThreadCount::TimesCpus(times), _) => {
+            (Some(times), _) => {
                 format!("{}, n = {}", self.title, times.get() * cpus)
             }
             (_, Some(policy)) => format!("{}, {policy}", self.title),

@@ -109,13 +109,7 @@ pub(crate) mod tests {
     pub(crate) fn known() -> Results {
         Results {
             command: "cargo xtask eval --live".to_owned(),
-            daemon: Some(DaemonFacts {
-                version: "0.1.0".to_owned(),
-                allocation: "mapper".to_owned(),
-                mapping: "sam_mph".to_owned(),
-                enforcer: "affinity (cgroup: not delegated)".to_owned(),
-                counters: "runtime progress".to_owned(),
-            }),
+            daemon: Some(DaemonFacts::default()),
             programs: vec![ProgramEntry {
                 name: "md".to_owned(),
                 runtime: "libgomp",

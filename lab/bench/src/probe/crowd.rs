@@ -141,11 +141,9 @@ struct Program(Child);
 
 impl Program {
     fn start(daemon: &PrivateDaemon, crowd: &Path, arguments: [&str; 3]) -> Result<Self> {
-        let mut child = daemon
-            .launch(&["--"])
-            .arg(crowd)
-            .args(arguments)
-            .stdin(Stdio::null())
+        let mut command = daemon.launch(&["--"]);
+        command.arg(crowd).args(arguments).stdin(Stdio::null());
+        let mut child = command
             .stdout(Stdio::piped())
             .spawn()
             .context("start mapper-launch")?;

@@ -2,7 +2,7 @@
 
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -28,12 +28,9 @@ pub(crate) fn measure(bin: &Path) -> Result<Figure> {
 
 fn wall_ms(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
-    let status = command
-        .status()
-        .with_context(|| format!("run {command:?}"))?;
+    let status = command.status();
     let wall_ms = start.elapsed().as_secs_f64() * 1e3;
-    if !status.success() {
-        bail!("{command:?} ended with {status}");
-    }
+    let status = status.with_context(|| format!("run {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
     Ok(wall_ms)
 }

@@ -53,10 +53,8 @@ pub(crate) fn shrink(bin: &Path, pulse: &Path) -> Result<Vec<Figure>> {
     for _ in 0..RUNS {
         let run = run(bin, pulse, "fixed")?;
         let [first, down, up] = run.changes[..] else {
-            bail!(
-                "expected an arrival, a shrink and a growth of pulse, saw {:?}",
-                run.changes
-            );
+            let changes = run.changes;
+            bail!("expected an arrival, a shrink and a growth of pulse, saw {changes:?}");
         };
         let end = run.beats.last().map_or(0, |b| b.now_ns);
         let alone = rate(&run.beats, first.at_ns, down.at_ns)?;
@@ -77,13 +75,9 @@ pub(crate) fn follow(bin: &Path, pulse: &Path) -> Result<Figure> {
     for _ in 0..RUNS {
         let run = run(bin, pulse, "follow")?;
         for change in run.changes.iter().skip(1) {
-            let followed = run
-                .beats
-                .iter()
-                .find(|b| b.now_ns >= change.at_ns && b.threads == change.cpus)
-                .with_context(|| {
-                    format!("no region with {} threads after {change:?}", change.cpus)
-                })?;
+            let is_after = |b: &&Beat| b.now_ns >= change.at_ns && b.threads == change.cpus;
+            let followed = run.beats.iter().find(is_after);
+            let followed = followed.with_context(|| format!("no region follows {change:?}"))?;
             samples.push((followed.now_ns - change.at_ns) as f64 / 1e6);
         }
     }
@@ -92,9 +86,8 @@ pub(crate) fn follow(bin: &Path, pulse: &Path) -> Result<Figure> {
 
 /// Regions per second between two times, leaving out the time just after the first.
 fn rate(beats: &[Beat], from_ns: u64, to_ns: u64) -> Result<f64> {
-    let mut inside = beats
-        .iter()
-        .filter(|b| b.now_ns >= from_ns + SETTLE_NS && b.now_ns <= to_ns);
+    let is_inside = |b: &&Beat| b.now_ns >= from_ns + SETTLE_NS && b.now_ns <= to_ns;
+    let mut inside = beats.iter().filter(is_inside);
     let (Some(first), Some(last)) = (inside.next(), inside.next_back()) else {
         bail!("pulse reported too little between {from_ns} and {to_ns} ns");
     };
@@ -108,17 +101,18 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let daemon = PrivateDaemon::start(bin, &["--interval", INTERVAL, "--record", record_path])?;
     let seconds = (STAGE * 3).as_secs_f64().to_string();
     let region_us = REGION_US.to_string();
-    let mut beating = daemon
-        .launch(&["--name", "pulse", "--teams", teams, "--"])
+    let mut command = daemon.launch(&["--name", "pulse", "--teams", teams, "--"]);
+    command
         .arg(pulse)
-        .args(["--seconds", &seconds, "--region-us", &region_us])
+        .args(["--seconds", &seconds, "--region-us", &region_us]);
+    let mut beating = command
         .stdout(Stdio::piped())
         .spawn()
         .context("launch pulse")?;
     let out = beating.stdout.take().context("pulse has no output")?;
     let reader = std::thread::spawn(move || -> Result<Vec<Beat>> {
-        BufReader::new(out)
-            .lines()
+        let lines = BufReader::new(out).lines();
+        lines
             .map(|line| Ok(serde_json::from_str(&line?)?))
             .collect()
     });
@@ -128,14 +122,11 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let guest = guest.status().context("launch sleep")?;
     let pulsed = beating.wait().context("wait for pulse")?;
     if !guest.success() || !pulsed.success() {
-        bail!(
-            "pulse ended with {pulsed}, sleep with {guest}; the daemon's log:\n{}",
-            daemon.log()
-        );
+        let log = daemon.log();
+        bail!("pulse ended with {pulsed}, sleep with {guest}; the daemon's log:\n{log}");
     }
-    let beats = reader
-        .join()
-        .map_err(|_| anyhow::anyhow!("the reader of pulse panicked"))??;
+    let beats = reader.join();
+    let beats = beats.map_err(|_| anyhow::anyhow!("the reader of pulse panicked"))??;
     drop(daemon);
     Ok(Run {
         beats,

@@ -6,9 +6,10 @@
 //! that only computes waits for nothing else. `cargo xtask teams` measures what waiting at barriers costs.
 
 use super::process;
+use crate::build::output;
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
@@ -46,16 +47,10 @@ pub(crate) fn measure(bin: &Path, crowd: &Path) -> Result<Figure> {
 }
 
 fn cpu_time_ns(command: &mut Command) -> Result<f64> {
-    let output = command
-        .output()
-        .with_context(|| format!("run {command:?}"))?;
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    match stdout.trim().parse::<u64>() {
-        Ok(ns) if output.status.success() => Ok(ns as f64),
-        _ => bail!(
-            "{command:?} ended with {} and printed {stdout:?}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ),
-    }
+    let printed = output(command)?;
+    let ns: u64 = printed
+        .trim()
+        .parse()
+        .with_context(|| format!("{command:?}: {printed:?}"))?;
+    Ok(ns as f64)
 }

@@ -25,7 +25,7 @@ const DISTURBED_CPUS: f64 = 0.05;
 const FEW_REPETITIONS: usize = 3;
 
 /// How the daemon worked on this machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct DaemonFacts {
     pub(crate) version: String,
     pub(crate) allocation: String,

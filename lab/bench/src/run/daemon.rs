@@ -28,17 +28,18 @@ impl PrivateDaemon {
         let out =
             std::fs::File::create(&log).with_context(|| format!("create {}", log.display()))?;
         let program = bin.join("mapperd");
-        let child = Command::new(&program)
-            .arg("--user")
-            .arg("--socket")
+        let mut command = Command::new(&program);
+        command
+            .args(["--user", "--socket"])
             .arg(&socket)
-            .args(arguments)
-            .env("XDG_RUNTIME_DIR", folder.path())
+            .args(arguments);
+        command.env("XDG_RUNTIME_DIR", folder.path());
+        command
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
-            .stderr(out)
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+            .stderr(out);
+        let child = command.spawn();
+        let child = child.with_context(|| format!("start {}", program.display()))?;
         let mut daemon = Self {
             child,
             folder,

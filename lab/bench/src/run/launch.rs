@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use super::daemon::PrivateDaemon;
 use super::shares::Share;
 use crate::build::dlb::Loaded;
-use crate::data::program::{Program, Threads};
-use crate::data::setting::{Cpus, Manager, NamedThreadCount, Setting, ThreadCount, Wait};
+use crate::data::program::Program;
+use crate::data::setting::{Cpus, Manager, Setting};
 
 /// Variables that mapper-launch sets for OpenMP runtimes; they are removed again where the program is not to
 /// hear of its CPUs.
@@ -56,20 +56,20 @@ impl Invocation<'_> {
             }
         };
         self.add_arguments(&mut command);
-        match setting.threads {
-            ThreadCount::Named(NamedThreadCount::Share) => {
-                set_threads(&mut command, self.program, share.threads);
-            }
-            ThreadCount::TimesCpus(times) => {
-                set_threads(&mut command, self.program, times.get() * means.cpus);
-            }
+        let threads = match (setting.cpus, setting.threads) {
+            (Cpus::Share, _) => Some(share.threads),
+            (Cpus::All, Some(times)) => Some(times.get() * means.cpus),
             // OpenMP's runtimes count the CPUs that they may use, these programs all that are online.
-            ThreadCount::Unset if !self.program.threads.heed_openmp() => {
-                set_threads(&mut command, self.program, means.cpus);
-            }
-            ThreadCount::Unset => {}
+            (Cpus::All, None) => (!self.program.threads.heed_openmp()).then_some(means.cpus),
+        };
+        if let Some(threads) = threads {
+            let threads = threads.to_string();
+            match self.program.threads.heed_openmp() {
+                true => command.env("OMP_NUM_THREADS", threads),
+                false => command.args(["--threads", &threads]),
+            };
         }
-        if setting.wait == Some(Wait::Passive) {
+        if setting.passive {
             command.env("OMP_WAIT_POLICY", "passive");
         }
         if setting.manager == Manager::Dlb {
@@ -122,14 +122,6 @@ fn launcher(
     command
 }
 
-fn set_threads(command: &mut Command, program: &Program, threads: usize) {
-    let threads = threads.to_string();
-    match program.threads {
-        Threads::OpenMp | Threads::Python => command.env("OMP_NUM_THREADS", threads),
-        Threads::Own | Threads::Client => command.args(["--threads", &threads]),
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,11 +154,8 @@ mod tests {
                 value.unwrap_or_default().display()
             );
         }
-        let arguments: Vec<_> = command
-            .get_args()
-            .map(|word| word.to_string_lossy())
-            .collect();
-        words += &arguments.join(" ");
+        let arguments = command.get_args().map(|word| word.to_string_lossy());
+        words += &arguments.collect::<Vec<_>>().join(" ");
         if let Some(cpus) = confinement(&setting, &share) {
             words += &format!(" on {cpus:?}");
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mapper_control::Client;
-use mapper_control::schema::{Selection, Status};
+use mapper_control::schema::Selection;
 
 use crate::result::report::DaemonFacts;
 use crate::result::run::TimelineSample;
@@ -26,10 +26,8 @@ pub(crate) struct Observed {
 
 /// How the daemon at `socket` works on this machine.
 pub(crate) fn facts(socket: &Path) -> anyhow::Result<DaemonFacts> {
-    let daemon = connect(socket)?
-        .status()
-        .context("ask the daemon for its status")?
-        .daemon;
+    let status = connect(socket)?.status();
+    let daemon = status.context("ask the daemon for its status")?.daemon;
     Ok(DaemonFacts {
         version: daemon.version,
         allocation: daemon.allocation,
@@ -67,10 +65,13 @@ pub(crate) fn observed<T>(
             let mut notes = BTreeMap::new();
             loop {
                 let at_s = begun.elapsed().as_secs_f64();
-                let status = client
-                    .status()
-                    .context("ask the daemon which application holds which CPUs")?;
-                let cpus = names.iter().map(|name| held(&status, name)).collect();
+                let status = client.status();
+                let status = status.context("ask the daemon which application holds which CPUs")?;
+                let held = |name: &&str| {
+                    let app = status.apps.iter().find(|app| app.name.as_str() == *name)?;
+                    Some(app.cpu_count)
+                };
+                let cpus = names.iter().map(held).collect();
                 timeline.push(TimelineSample { at_s, cpus });
                 let apps = status.apps.into_iter();
                 notes.extend(apps.map(|app| (app.id, app.runtime.notes)));
@@ -92,11 +93,6 @@ pub(crate) fn observed<T>(
     })
 }
 
-fn held(status: &Status, name: &str) -> Option<u32> {
-    let app = status.apps.iter().find(|app| app.name.as_str() == name)?;
-    Some(app.cpu_count)
-}
-
 #[cfg(test)]
 mod tests {
     use mapper_control::fake::{Answer, FakeDaemon};
@@ -104,10 +100,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use mapper_control::schema::Status;
 
     /// What a daemon says when `cg` holds two CPUs and nothing else runs.
     fn status() -> Status {
-        serde_json::from_value(serde_json::json!({
+        let status = serde_json::json!({
             "protocol": mapper_control::PROTOCOL,
             "daemon": {
                 "version": "0.1.0", "pid": 1, "uptime_ns": 1, "interval_ns": 100_000_000,
@@ -125,8 +122,8 @@ mod tests {
                 "min_cpus": 1, "teams": "fixed", "runtime": {"state": "attached", "notes": ["threads wait"]},
                 "sentence": "alone",
             }],
-        }))
-        .unwrap()
+        });
+        serde_json::from_value(status).unwrap()
     }
 
     /// A daemon that answers so when it is asked for its status, in a folder.

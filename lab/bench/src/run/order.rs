@@ -12,10 +12,9 @@ pub(crate) fn order(count: usize, mix: usize, moment: usize) -> impl Iterator<It
         _ => (row / 2, row % 2 == 1),
     };
     (0..count).map(move |place| {
-        let place = if is_backwards {
-            count - 1 - place
-        } else {
-            place
+        let place = match is_backwards {
+            true => count - 1 - place,
+            false => place,
         };
         // 0, 1, -1, 2, -2 and so on: all differences of neighbours are different.
         let zigzag = match place % 2 {
@@ -44,11 +43,11 @@ mod tests {
                     followed[pair[0]][pair[1]] += 1;
                 }
             }
-            let pairs = (0..count).flat_map(|one| (0..count).map(move |other| (one, other)));
-            let counts: Vec<u32> = pairs
-                .filter(|(one, other)| one != other)
-                .map(|(one, other)| followed[one][other])
-                .collect();
+            let mut counts = Vec::new();
+            for (one, followed) in followed.iter().enumerate() {
+                let others = (0..count).filter(|&other| other != one);
+                counts.extend(others.map(|other| followed[other]));
+            }
             let spread =
                 |counts: &[u32]| counts.iter().max().unwrap() - counts.iter().min().unwrap();
             assert!(spread(&counts) <= 2, "{count} settings: {followed:?}");

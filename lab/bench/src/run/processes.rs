@@ -61,17 +61,18 @@ pub(crate) fn run_side_by_side(
 ) -> anyhow::Result<Vec<Outcome>> {
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let watchers: Vec<_> = launches
-            .into_iter()
-            .map(|launch| scope.spawn(move || run_one(launch, start, limit, interrupt)))
-            .collect();
-        watchers
-            .into_iter()
-            .map(|watcher| match watcher.join() {
-                Ok(outcome) => outcome,
+        let mut watchers = Vec::new();
+        for launch in launches {
+            watchers.push(scope.spawn(move || run_one(launch, start, limit, interrupt)));
+        }
+        let mut outcomes = Vec::new();
+        for watcher in watchers {
+            match watcher.join() {
+                Ok(outcome) => outcomes.push(outcome?),
                 Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
+            }
+        }
+        Ok(outcomes)
     })
 }
 
@@ -94,17 +95,17 @@ fn run_one(
 
     let file = || tempfile::tempfile().context("make a file for a program's output");
     let (stdout, stderr) = (file()?, file()?);
+    command.stdin(Stdio::null()).process_group(0);
     command
-        .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
-        .stderr(stderr.try_clone()?)
-        .process_group(0);
+        .stderr(stderr.try_clone()?);
     forget_inherited_settings(&mut command);
 
     let begun = Instant::now();
+    let program = Path::new(command.get_program()).display().to_string();
     let mut child = command
         .spawn()
-        .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
+        .with_context(|| format!("start {program}"))?;
     let waited = wait_for(&child, begun + limit, interrupt);
     let elapsed = begun.elapsed();
     let status = end_group(&mut child)?;
@@ -206,9 +207,8 @@ fn pid_of(child: &Child) -> anyhow::Result<Pid> {
 
 fn contents(mut file: File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    file.rewind().context("rewind a program's output")?;
-    file.read_to_end(&mut bytes)
-        .context("read a program's output")?;
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    read.context("read a program's output")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

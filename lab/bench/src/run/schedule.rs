@@ -37,8 +37,10 @@ fn is_due(setting: &Setting, mix: &Mix, rounds: usize, moment: usize) -> bool {
 pub(crate) fn runs_of_a_repetition(experiment: &Experiment) -> usize {
     let rounds = experiment.method.rounds.get();
     let of_mix = |mix: &Mix| -> usize {
+        let moments = 0..rounds;
         let due = |setting| {
-            (0..rounds)
+            moments
+                .clone()
                 .filter(|&at| is_due(setting, mix, rounds, at))
                 .count()
         };

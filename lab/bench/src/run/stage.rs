@@ -19,7 +19,7 @@ use super::shares::{Share, fair_division, scaled};
 use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
 use crate::data::experiment::{Member, Method, Mix, Runtime, Time};
-use crate::data::program::{NamedSize, Program, Size, Unit};
+use crate::data::program::{Program, Unit};
 use crate::data::setting::Setting;
 use crate::machine::{DisturbanceMeter, LoadBefore};
 use crate::result::run::{ProgramRun, Run, RunCost};
@@ -151,10 +151,7 @@ impl Stage {
         daemon: Option<&PrivateDaemon>,
     ) -> anyhow::Result<Launch> {
         let (program, runtime) = built;
-        let size = program.size.map(|size| match size {
-            Size::Given(size) => size,
-            Size::Named(NamedSize::BeyondCaches) => self.beyond_caches_mib,
-        });
+        let beyond_caches_mib = program.beyond_caches.then_some(self.beyond_caches_mib);
         let means = Means {
             cpus: self.cpus.len(),
             promise: self.method.promise,
@@ -165,7 +162,7 @@ impl Stage {
         let invocation = Invocation {
             program,
             words,
-            size,
+            size: beyond_caches_mib.or(program.size),
             steps,
         };
         Ok(Launch {
@@ -176,9 +173,8 @@ impl Stage {
     }
 
     fn calibrated(&self, program: &Program, runtime: Runtime) -> anyhow::Result<&Calibrated> {
-        self.work
-            .get(&(program.name.clone(), runtime))
-            .with_context(|| format!("{} was not calibrated", program.name))
+        let found = self.work.get(&(program.name.clone(), runtime));
+        found.with_context(|| format!("{} was not calibrated", program.name))
     }
 
     fn steps_of(&self, mix: &Mix, member: &Member) -> anyhow::Result<u64> {
@@ -213,9 +209,8 @@ impl Stage {
             Verdict::Wrong(reason) => return Err(reason),
             Verdict::Right(line) => line,
         };
-        let steps = self
-            .steps_of(mix, member)
-            .map_err(|error| error.to_string())?;
+        let steps = self.steps_of(mix, member);
+        let steps = steps.map_err(|error| error.to_string())?;
         let key = ((program.name.clone(), mix.runtime), steps);
         let first = *self.checksums.entry(key).or_insert(line.checksum);
         if !program.is_same_result(first, line.checksum) {
@@ -245,8 +240,8 @@ impl Stage {
             |steps| self.alone(program, runtime, steps),
         )?;
         let built = (program.name.clone(), runtime);
-        self.checksums
-            .insert((built.clone(), found.steps), found.alone.checksum);
+        let work = (built.clone(), found.steps);
+        self.checksums.insert(work, found.alone.checksum);
         self.work.insert(built, found);
         Ok(found.steps)
     }
@@ -260,13 +255,14 @@ impl Stage {
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.printed_name(), outcome) {
-            Verdict::Right(line) => Ok(Alone {
-                seconds: line.seconds,
-                around: outcome
-                    .elapsed
-                    .saturating_sub(Duration::from_secs_f64(line.seconds)),
-                checksum: line.checksum,
-            }),
+            Verdict::Right(line) => {
+                let own = Duration::from_secs_f64(line.seconds);
+                Ok(Alone {
+                    seconds: line.seconds,
+                    around: outcome.elapsed.saturating_sub(own),
+                    checksum: line.checksum,
+                })
+            }
             Verdict::TimedOut => bail!(
                 "{} with {steps} steps takes longer than {limit:?} alone; this machine is too slow \
                  or too busy",
@@ -317,9 +313,8 @@ mod tests {
             around: Duration::ZERO,
             checksum: 7.0,
         };
-        stage
-            .work
-            .insert(built.clone(), Calibrated { steps: 3, alone });
+        let calibrated = Calibrated { steps: 3, alone };
+        stage.work.insert(built.clone(), calibrated);
         stage.checksums.insert((built, 3), 7.0);
         let outcome = Outcome {
             elapsed: Duration::from_millis(100),

@@ -59,6 +59,15 @@ struct Output {
 pub(crate) struct Outputs(Vec<Output>);
 
 impl Outputs {
+    /// A file for JSON, if one is wanted.
+    pub(crate) fn claim_json(json: Option<&Path>) -> anyhow::Result<Self> {
+        let paths = Paths {
+            json,
+            ..Paths::default()
+        };
+        Self::claim(paths)
+    }
+
     /// Opens every file.
     pub(crate) fn claim(paths: Paths<'_>) -> anyhow::Result<Self> {
         if let Some(file) = paths.markdown.filter(|file| file.exists()) {
@@ -170,6 +179,12 @@ pub(crate) fn publish(
     }
 }
 
+/// Writes and prints single figures; fails when an expectation is missed.
+pub(crate) fn publish_figures(outputs: Outputs, results: &Results) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    publish(outputs, results, Ended::Done, Missed::Fails, out)
+}
+
 /// What a stop left. Runs beside each other on a machine that has changed since are not comparable, so none are
 /// kept for the next time.
 fn stopped(results: &Results) -> Stopped {
@@ -197,11 +212,7 @@ mod tests {
 
     fn json_in(folder: &TempDir) -> (Outputs, PathBuf) {
         let json = folder.path().join("live.json");
-        let paths = Paths {
-            json: Some(&json),
-            ..Paths::default()
-        };
-        (Outputs::claim(paths).unwrap(), json)
+        (Outputs::claim_json(Some(&json)).unwrap(), json)
     }
 
     #[test]
