@@ -46,21 +46,14 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Its package, of the same name.
-    pub(crate) const fn package(self) -> &'static str {
+    /// Its package, of the same name, and its first argument.
+    const fn words(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Self::Corun(_) => "mapper-corun",
-            Self::Conformance => "mapper-conformance",
-            Self::Eval(_) => "mapper-eval",
-            Self::Vectors => "mapper-vectors",
-            Self::Vm => "mapper-vm",
-        }
-    }
-
-    const fn task(self) -> Option<&'static str> {
-        match self {
-            Self::Corun(task) | Self::Eval(task) => Some(task),
-            _ => None,
+            Self::Corun(task) => ("mapper-corun", Some(task)),
+            Self::Conformance => ("mapper-conformance", None),
+            Self::Eval(task) => ("mapper-eval", Some(task)),
+            Self::Vectors => ("mapper-vectors", None),
+            Self::Vm => ("mapper-vm", None),
         }
     }
 
@@ -77,11 +70,10 @@ impl Program {
     /// Cargo with the arguments that build and run it. It runs in the folder of the user.
     pub(crate) fn command(self) -> Command {
         let mut command = Command::new(workspace::cargo().get_program());
-        command
-            .args(["run", "--quiet", "--release", "--manifest-path"])
-            .arg(workspace::root().join("Cargo.toml"))
-            .args(["--package", self.package(), "--"])
-            .args(self.task());
+        command.args(["run", "--quiet", "--release", "--manifest-path"]);
+        let (package, task) = self.words();
+        command.arg(workspace::root().join("Cargo.toml"));
+        command.args(["--package", package, "--"]).args(task);
         command
     }
 }

@@ -1,8 +1,6 @@
 //! `cargo xtask`: every developer task of mapper, one file a task. Those of the laboratory are
-//! programs of their own in `lab/`, which [`laboratory`] starts.
-//!
-//! A task that needs system packages calls [`workspace`] and `setup` first, so that a fresh
-//! machine needs nothing but a Rust toolchain to start.
+//! programs of their own in `lab/`, which [`laboratory`] starts. A fresh machine needs nothing but a Rust toolchain:
+//! tasks install the system packages that they need.
 
 use clap::{Parser, Subcommand};
 
@@ -12,7 +10,6 @@ mod task_install;
 mod task_setup;
 mod task_test;
 mod task_tidy;
-mod tools;
 mod workspace;
 
 use laboratory::{Program, Words};

@@ -1,24 +1,20 @@
 //! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place.
 //!
-//! The files are laid out as Debian's policy wants them, below `tree`; `cargo deb` packs that folder as
-//! `deploy/debian/Cargo.toml` says, and `cargo about` lists the licences of the crates in it. The same
-//! source, toolchain and folder give the same package: every time in it is `SOURCE_DATE_EPOCH`, or that of
-//! the last commit.
-
-mod documents;
+//! The files are laid out below `tree`; `cargo deb` packs that folder as `deploy/debian/Cargo.toml` says, and `cargo
+//! about` lists licences. The same source, toolchain and folder give the same package: every time in it is
+//! `SOURCE_DATE_EPOCH`, or that of the last commit.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 
 use crate::task_install::{self, Folders, SONAME};
 use crate::task_setup::{self, Consent, Purpose};
-use crate::tools::{CARGO_ABOUT, CARGO_DEB};
-use crate::workspace::{self, output, run as run_shown};
+use crate::workspace::{self, output, run as run_shown, tool};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -61,9 +57,8 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         eprintln!("checking with lintian");
         let mut lintian = Command::new("lintian");
         lintian.args(["--fail-on", "error,warning,info"]);
-        lintian
-            .args(["--display-info", "--allow-root"])
-            .arg(&package);
+        lintian.args(["--display-info", "--allow-root"]);
+        lintian.arg(&package);
         run_shown(&mut lintian)
             .with_context(|| format!("lintian rejects {}; see above", package.display()))?;
     }
@@ -85,7 +80,7 @@ fn licences() -> anyhow::Result<PathBuf> {
     let name = format!("licences-{:x}.txt", Sha256::digest(lock));
     let path = workspace::target_dir().join("tools").join(name);
     if !path.exists() {
-        let mut about = Command::new(CARGO_ABOUT.path()?);
+        let mut about = Command::new(tool("cargo-about", "0.9.3", &["--features", "cli"])?);
         // Also the crates of other systems, which cargo has not needed so far.
         output(workspace::cargo().args(["fetch", "--quiet", "--locked"]))?;
         eprintln!("listing licences (a minute, once for each Cargo.lock)");
@@ -106,9 +101,11 @@ fn pack(
 ) -> anyhow::Result<PathBuf> {
     let line = |command: &mut Command| anyhow::Ok(output(command)?.trim().to_owned());
     let said = |program: &str, arguments: &[&str]| line(Command::new(program).args(arguments));
+    let mut git = Command::new("git");
+    git.current_dir(workspace::root());
     let date = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(date) => date,
-        Err(_) => line(workspace::git().args(["log", "-1", "--format=%ct"]))
+        Err(_) => line(git.args(["log", "-1", "--format=%ct"]))
             .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?,
     };
     fs::create_dir_all(out)?;
@@ -128,7 +125,7 @@ fn pack(
         strip(&path)?;
     }
     let share = tree.join("usr/share");
-    let mut texts = documents::install(built, &share)?;
+    let mut texts = install_documents(built, &share)?;
     texts.retain(|path| path.starts_with(share.join("man")));
     let doc = share.join("doc/mapper");
     let changelog = doc.join("changelog.Debian");
@@ -154,7 +151,7 @@ fn pack(
     let architecture = said("dpkg", &["--print-architecture"])?;
     let package = out.join(format!("mapper_{version}_{architecture}.deb"));
     eprintln!("packing (half a minute)");
-    let mut deb = Command::new(CARGO_DEB.path()?);
+    let mut deb = Command::new(tool("cargo-deb", "3.8.0", &[])?);
     deb.current_dir(work).env("SOURCE_DATE_EPOCH", &date);
     deb.args(["--no-build", "--no-strip", "--no-dbgsym", "--fast"]);
     deb.args(["--deb-version", &version]);
@@ -179,10 +176,8 @@ fn complete(work: &Path, date: &str, package: &Path) -> anyhow::Result<()> {
     output(shell.args(["-ec", checksums]).current_dir(&unpacked))?;
     let mut deb = Command::new("dpkg-deb");
     deb.env("SOURCE_DATE_EPOCH", date);
-    deb.args(["--root-owner-group", "-Zxz", "--build"])
-        .arg(unpacked)
-        .arg(package);
-    output(&mut deb).map(drop)
+    deb.args(["--root-owner-group", "-Zxz", "--build"]);
+    output(deb.arg(unpacked).arg(package)).map(drop)
 }
 
 /// Takes away what only a debugger needs; from an archive no more than that.
@@ -205,4 +200,66 @@ fn strip(path: &Path) -> anyhow::Result<()> {
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     Ok(fs::write(path, text)?)
+}
+
+/// The programs that have a command line.
+const PROGRAMS: [&str; 3] = ["mapperd", "mapper-launch", "mapperctl"];
+
+/// Has the programs in `built` write their documents, and puts them below `share` (such as `/usr/share`); gives
+/// the files written.
+fn install_documents(built: &Path, share: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let aside = tempfile::tempdir().context("make a temporary folder")?;
+    let mut written = Vec::new();
+    for program in PROGRAMS {
+        let folder = aside.path().join(program);
+        let path = built.join(program);
+        output(Command::new(&path).arg("--write-manual").arg(&folder))?;
+        for entry in fs::read_dir(&folder)? {
+            let from = entry?.path();
+            let name = from.file_name().unwrap_or_default().to_string_lossy();
+            let to = share.join(place(program, &name)?);
+            fs::create_dir_all(to.parent().unwrap_or(share))?;
+            fs::copy(&from, &to)?;
+            written.push(to);
+        }
+    }
+    Ok(written)
+}
+
+/// Where a document of this name belongs below `share`.
+fn place(program: &str, name: &str) -> anyhow::Result<PathBuf> {
+    if let Some(program) = name.strip_suffix(".bash") {
+        return Ok(Path::new("bash-completion/completions").join(program));
+    }
+    if name.ends_with(".fish") {
+        return Ok(Path::new("fish/vendor_completions.d").join(name));
+    }
+    if name.starts_with('_') {
+        return Ok(Path::new("zsh/vendor-completions").join(name));
+    }
+    match name.rsplit_once('.') {
+        Some((_, section @ ("1" | "8"))) => Ok(PathBuf::from(format!("man/man{section}/{name}"))),
+        _ => bail!("{program} --write-manual wrote {name}, for which there is no place"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_document_has_its_place_and_no_other_is_accepted() {
+        let placed = |name| place("mapperctl", name).map(|path| path.display().to_string());
+        for (name, path) in [
+            ("mapperctl.bash", "bash-completion/completions/mapperctl"),
+            ("mapperctl.fish", "fish/vendor_completions.d/mapperctl.fish"),
+            ("_mapperctl", "zsh/vendor-completions/_mapperctl"),
+            ("mapperctl-status.1", "man/man1/mapperctl-status.1"),
+            ("mapperd.8", "man/man8/mapperd.8"),
+        ] {
+            assert_eq!(placed(name).unwrap(), path);
+        }
+        let error = placed("mapperctl.ps1").unwrap_err();
+        assert!(error.to_string().contains("mapperctl.ps1"), "{error}");
+    }
 }

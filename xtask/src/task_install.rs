@@ -194,15 +194,12 @@ impl Folders {
         };
         let lines = text.lines();
         let lines = lines.filter(|line| !line.starts_with("# `cargo xtask install`"));
-        let daemon = format!("/bin/mapperd {options}");
+        let daemon = "/bin/mapperd ";
+        let started = format!("{daemon}{options}");
         let filled = lines.map(|line| match line.split_once('=') {
             Some(("prefix", _)) => format!("prefix={}\n", self.prefix.display()),
             Some(("libdir", _)) => format!("libdir={}\n", self.lib.display()),
-            _ => {
-                line.replace("/usr/bin/", &bin)
-                    .replace("/bin/mapperd ", &daemon)
-                    + "\n"
-            }
+            _ => line.replace("/usr/bin/", &bin).replace(daemon, &started) + "\n",
         });
         filled.collect()
     }
@@ -282,14 +279,11 @@ impl Folders {
             ));
         }
         let units = self.prefix.join("lib/systemd/system");
-        if !["/usr", "/usr/local"]
-            .map(Path::new)
-            .contains(&&*self.prefix)
-        {
-            let mut hint = format!(
-                "systemd does not look into {}; run this as root: systemctl link",
-                units.display()
-            );
+        let system = ["/usr", "/usr/local"].map(Path::new);
+        if !system.contains(&&*self.prefix) {
+            let folder = units.display();
+            let mut hint =
+                format!("systemd does not look into {folder}; run this as root: systemctl link");
             let names = FILES.split_whitespace();
             for name in names.filter_map(|word| word.strip_prefix("lib/systemd/system/")) {
                 hint += &format!(" {}", units.join(name).display());
@@ -299,11 +293,9 @@ impl Folders {
         let hidden = ["/home", "/root", "/run/user"];
         let is_hidden = |folder: &Path| hidden.iter().any(|home| folder.starts_with(home));
         if is_hidden(&self.prefix) || is_hidden(&self.sysconf) {
-            hints.push(
-                "mapperd.service sees nothing below /home, /root and /run/user: install elsewhere, or \
-                 give it a drop-in with ProtectHome=read-only"
-                    .to_owned(),
-            );
+            let hint = "mapperd.service sees nothing below /home, /root and /run/user: install \
+                        elsewhere, or give it a drop-in with ProtectHome=read-only";
+            hints.push(hint.to_owned());
         }
         hints
     }
@@ -324,14 +316,9 @@ mod tests {
             built: None,
         };
         let line = privileged_line(&args, Path::new("/built")).unwrap();
-        let mut shell = std::process::Command::new("sh");
-        let printing = line.replacen("sudo", "printf '%s\n'", 1);
-        let output = shell.args(["-c", &printing]).output().unwrap();
-        let words = String::from_utf8(output.stdout).unwrap();
-        let words: Vec<&str> = words.lines().skip(1).collect();
-        let wanted = "install --prefix /usr/local --built /built --sysconfdir";
-        assert_eq!(words.join(" "), format!("{wanted} {odd}"));
-        assert_eq!(words.last(), Some(&odd));
+        let words = shlex::split(&line).unwrap();
+        assert_eq!(words[2..5], ["install", "--prefix", "/usr/local"]);
+        assert_eq!(words[5..], ["--built", "/built", "--sysconfdir", odd]);
     }
 
     #[test]

@@ -1,18 +1,17 @@
 //! Installs the Debian packages that building, testing and measuring need.
 //!
-//! Each task asks for the [`Purpose`]s it has with [`require`] before it starts, so that on a
-//! fresh machine no separate step is needed. Nothing is installed without [`Consent`]: the user is asked,
-//! unless `--yes` was given or `CI` is set. Without a terminal to ask on, the exact command is printed and
-//! the task stops. On a system without dpkg the packages are named and the task continues.
-
-mod newer_libomp;
+//! Each task calls [`require`] before it starts. Nothing is installed without [`Consent`]; without a terminal to
+//! ask on, the command is printed and the task stops. Without dpkg the packages are named and the task continues.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
+
+use crate::workspace;
 
 /// What packages are needed for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
@@ -124,7 +123,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         "missing; install with: {}",
         install_line(&missing)
     );
-    let libomp = newer_libomp::folder();
+    let libomp = libomp_folder();
     ensure!(
         !purposes.contains(&Purpose::Tests) || libomp.exists(),
         "missing: {}; `cargo xtask setup tests` fetches it",
@@ -143,7 +142,7 @@ pub(crate) fn require(purposes: &[Purpose], consent: Consent) -> anyhow::Result<
         Some(names) => install(&names, consent)?,
     }
     if purposes.contains(&Purpose::Tests) {
-        newer_libomp::fetch();
+        fetch_libomp();
     }
     Ok(())
 }
@@ -174,29 +173,25 @@ type Names = BTreeSet<&'static str>;
 fn missing(purposes: &[Purpose]) -> Option<Names> {
     let wanted = wanted(purposes);
     // Names that dpkg does not know make it fail, yet it still lists the others.
-    let output = Command::new("dpkg-query")
-        .args(["-W", "-f", "${db:Status-Status} ${binary:Package}\n"])
-        .args(&wanted)
-        .stderr(Stdio::null())
-        .output();
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${db:Status-Status} ${binary:Package}\n"]);
+    let output = query.args(&wanted).stderr(Stdio::null()).output();
     let listing = output.ok()?.stdout;
     Some(not_installed(&wanted, &String::from_utf8_lossy(&listing)))
 }
 
 fn wanted(purposes: &[Purpose]) -> Names {
-    purposes
-        .iter()
-        .flat_map(|purpose| purpose.packages())
-        .collect()
+    let purposes = purposes.iter();
+    purposes.flat_map(|of| of.packages()).collect()
 }
 
 /// Those of `wanted` that `listing` (lines `<status> <package>[:<architecture>]`) does not show
 /// as installed.
 fn not_installed(wanted: &Names, listing: &str) -> Names {
-    let lines = listing.lines();
-    let installed: BTreeSet<&str> = lines
-        .filter_map(|line| line.strip_prefix("installed ")?.split(':').next())
-        .collect();
+    let names = listing
+        .lines()
+        .filter_map(|line| line.strip_prefix("installed "));
+    let installed: BTreeSet<&str> = names.filter_map(|name| name.split(':').next()).collect();
     let missing = wanted.iter().filter(|name| !installed.contains(*name));
     missing.copied().collect()
 }
@@ -242,6 +237,39 @@ fn apt_get(sudo: &[&str], arguments: &[&str]) -> anyhow::Result<bool> {
     }
     let status = command.args(&words[1..]).status();
     Ok(status.context("start apt-get")?.success())
+}
+
+/// A newer libomp than clang's own, for the shim's tests: the newest that Debian 12 has. Its packages of two libomps
+/// exclude each other, so this one is not installed: its files are unpacked below the build folder, once.
+const NEWER_LIBOMP: &str = "libomp5-19";
+
+/// Unpacks the package `$0` beside its place `$1`, then moves it there whole.
+const FETCH: &str = "mkdir -p \"${1%/*}\"
+scratch=$(mktemp -d \"$1.XXXXXX\")
+trap 'rm -rf \"$scratch\"' EXIT
+cd \"$scratch\"
+apt-get download \"$0\"
+dpkg-deb -x ./*.deb files
+mv files \"$1\"";
+
+fn libomp_folder() -> PathBuf {
+    workspace::target_dir().join("runtimes").join(NEWER_LIBOMP)
+}
+
+/// Fetches it if it is not there yet. Where that fails the test that needs it fails, and says what to do.
+fn fetch_libomp() {
+    let folder = libomp_folder();
+    if folder.exists() {
+        return;
+    }
+    eprintln!("fetching {NEWER_LIBOMP}");
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", FETCH, NEWER_LIBOMP]).arg(&folder);
+    if let Err(error) = workspace::output(&mut shell) {
+        eprintln!(
+            "note: {NEWER_LIBOMP} is missing, tests with a newer libomp will fail: {error:#}"
+        );
+    }
 }
 
 #[cfg(test)]

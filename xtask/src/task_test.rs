@@ -1,10 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change is good.
 //!
-//! Runs the stages below one after the other, also when one has failed, and says for each how
-//! long it took. What a stage printed is kept in `target/test-logs`; of the first that failed, the
-//! failed tests are shown, and the last lines name each of them with the place where it failed. The last
-//! line counts the tests that really ran: those of cargo's test programs, read from their summaries, OpenMP
-//! programs in a team mode, and those in the guest. A test with `#[ignore]` counts as failed.
+//! Runs all stages, also when one has failed. What a stage printed is kept in `target/test-logs`; the last lines
+//! name each failed test with the place where it failed, and count the tests that really ran. A test with
+//! `#[ignore]` counts as failed.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -17,7 +15,6 @@ use fs_err as fs;
 
 use crate::laboratory::Program;
 use crate::task_setup::{self, Consent, Purpose};
-use crate::tools::MDBOOK;
 use crate::{task_tidy, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
@@ -59,41 +56,38 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     task_setup::require(&purposes.into_iter().collect::<Vec<_>>(), consent)?;
     let logs = workspace::target_dir().join("test-logs");
     fs::create_dir_all(&logs)?;
-    let mut total = Counts::default();
+    let mut total = Ran::default();
     let mut failed = Vec::new();
     for (index, &stage) in stages.iter().enumerate() {
-        print!("[{}/{}] {:<38} ", index + 1, stages.len(), stage.title());
+        print!("[{}/{}] {:<46} ", index + 1, stages.len(), stage.title());
         std::io::stdout().flush()?;
         let begun = Instant::now();
         let mut output = String::new();
         let ran = stage.run(args.quick, &mut output).unwrap_or_else(|error| {
             output += &format!("{error:#}\n");
-            Ran::without_tests(false)
+            Ran::default()
         });
         let log = logs.join(format!("{}.log", stage.name()));
         fs::write(&log, &output)?;
         println!("{}", ran.line(begun.elapsed()));
-        total.passed += ran.counts.passed;
-        total.failed += ran.counts.failed;
+        total.passed += ran.passed;
+        total.failed += ran.failed;
         if !ran.has_passed() {
             failed.push((stage, output));
         }
     }
 
     if let Some((stage, output)) = failed.first() {
-        let reports: Vec<String> = failures(output).iter().map(Failure::report).collect();
-        let shown = match reports.is_empty() {
-            true => tail(output),
-            false => tail(&reports.join("\n")),
-        };
-        println!("\n---- {} ----\n{shown}", stage.title());
+        let printed = Failures::of(output).printed;
+        let shown = if printed.is_empty() { output } else { &printed };
+        println!("\n---- {} ----\n{}", stage.title(), tail(shown));
         println!("(all output is in {})", logs.display());
     }
     println!();
     for (stage, output) in &failed {
         println!("FAILED: {}", stage.title());
-        for failure in failures(output) {
-            println!("  {}: {}", failure.test, failure.place());
+        for test in Failures::of(output).tests {
+            println!("  {test}");
         }
     }
     let all = Stage::value_variants().iter();
@@ -132,16 +126,10 @@ impl Stage {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    fn title(self) -> &'static str {
-        match self {
-            Self::Format => "formatting",
-            Self::Lints => "clippy",
-            Self::Tidy => "tidy",
-            Self::Tests => "unit, property and command line tests",
-            Self::Book => "book",
-            Self::Conformance => "OpenMP programs while CPUs change",
-            Self::Guest => "guest tests",
-        }
+    fn title(self) -> String {
+        let value = self.to_possible_value();
+        let help = value.as_ref().and_then(|value| value.get_help());
+        help.map_or_else(String::new, ToString::to_string)
     }
 
     fn purposes(self) -> &'static [Purpose] {
@@ -165,14 +153,18 @@ impl Stage {
             Self::Tidy => {
                 let findings = task_tidy::findings()?;
                 output.push_str(&findings.join("\n"));
-                return Ok(Ran::without_tests(findings.is_empty()));
+                return Ok(Ran::new(findings.is_empty()));
             }
             // The workspace's default members are the product.
             Self::Tests if quick => command.args(["test", "--no-fail-fast"]),
             Self::Tests => command.args(["test", "--no-fail-fast", "--workspace"]),
             Self::Book => {
                 // Where the links lead is checked by tidy.
-                command = Command::new(MDBOOK.path()?);
+                command = Command::new(workspace::tool(
+                    "mdbook",
+                    "0.5.4",
+                    &["--no-default-features"],
+                )?);
                 command.args(["build", "docs/book"])
             }
             Self::Conformance => {
@@ -184,39 +176,44 @@ impl Stage {
                 command.arg("test")
             }
         };
-        let is_success = run_command(command.current_dir(workspace::root()), output)?;
-        let counts = match self {
-            Self::Tests => Counts::from_summaries(output),
+        let mut ran = Ran::new(run_command(command.current_dir(workspace::root()), output)?);
+        match self {
+            Self::Tests => ran.count_summaries(output),
             Self::Conformance | Self::Guest => {
-                let counts = Counts::from_closing_line(output);
-                counts.with_context(|| format!("no closing line with counts: {}", self.title()))?
+                let counted = ran.count_closing_line(output);
+                counted.context("no closing line with counts")?;
             }
-            _ => Counts::default(),
-        };
-        Ok(Ran { counts, is_success })
+            _ => {}
+        }
+        Ok(ran)
     }
 }
 
+/// A stage that has run, with the tests in it.
+#[derive(Default)]
 struct Ran {
-    counts: Counts,
+    passed: usize,
+    failed: usize,
     /// As the stage itself says.
     is_success: bool,
 }
 
 impl Ran {
-    fn without_tests(is_success: bool) -> Self {
-        let counts = Counts::default();
-        Self { counts, is_success }
+    fn new(is_success: bool) -> Self {
+        Self {
+            is_success,
+            ..Self::default()
+        }
     }
 
     /// A failed test fails its stage, whatever the stage itself says.
     fn has_passed(&self) -> bool {
-        self.is_success && self.counts.failed == 0
+        self.is_success && self.failed == 0
     }
 
     fn line(&self, elapsed: Duration) -> String {
         let word = if self.has_passed() { "ok" } else { "FAILED" };
-        let Counts { passed, failed } = self.counts;
+        let (passed, failed) = (self.passed, self.failed);
         let tests = match (passed, failed) {
             (0, 0) => String::new(),
             (_, 0) => format!(", {passed} tests"),
@@ -224,82 +221,68 @@ impl Ran {
         };
         format!("{word} ({}{tests})", seconds(elapsed))
     }
-}
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-}
-
-impl Counts {
-    /// From the last line `4 passed, 1 failed` of the output.
-    fn from_closing_line(output: &str) -> Option<Self> {
-        let counts = |line: &str| {
+    /// Takes the counts of the last line `4 passed, 1 failed` of the output.
+    fn count_closing_line(&mut self, output: &str) -> Option<()> {
+        let line = output.lines().rev().find_map(|line| {
             let (passed, failed) = line.strip_suffix(" failed")?.split_once(" passed, ")?;
-            Some(Self {
-                passed: passed.parse().ok()?,
-                failed: failed.parse().ok()?,
-            })
-        };
-        output.lines().rev().find_map(counts)
+            Some((passed.parse().ok()?, failed.parse().ok()?))
+        });
+        (self.passed, self.failed) = line?;
+        Some(())
     }
 
     /// Adds up the lines `test result: ok. 4 passed; 0 failed; 1 ignored; …` of cargo's output.
-    fn from_summaries(output: &str) -> Self {
-        let mut counts = Self::default();
-        for line in output.lines() {
-            let numbers = line.strip_prefix("test result: ").unwrap_or_default();
-            for number in numbers.split(['.', ';']) {
-                match number.trim().split_once(' ') {
-                    Some((count, "passed")) => counts.passed += count.parse().unwrap_or(0),
-                    Some((count, "failed" | "ignored")) => {
-                        counts.failed += count.parse().unwrap_or(0);
-                    }
-                    _ => {}
+    fn count_summaries(&mut self, output: &str) {
+        let lines = output.lines();
+        let numbers = lines.filter_map(|line| line.strip_prefix("test result: "));
+        for number in numbers.flat_map(|numbers| numbers.split(['.', ';'])) {
+            let (count, what) = number.trim().split_once(' ').unwrap_or_default();
+            match what {
+                "passed" => self.passed += count.parse().unwrap_or(0),
+                "failed" | "ignored" => self.failed += count.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What cargo's output has of tests that failed.
+#[derive(Default)]
+struct Failures {
+    /// A line for each: its name, where it panicked, and the first line of why.
+    tests: Vec<String>,
+    /// What they printed: what stands between `---- name stdout ----` and the list of names that ends a test
+    /// program's report.
+    printed: String,
+}
+
+impl Failures {
+    fn of(output: &str) -> Self {
+        let mut failures = Self::default();
+        let mut is_open = false;
+        let mut lines = output.lines().peekable();
+        while let Some(line) = lines.next() {
+            let heading = line.strip_prefix("---- ");
+            if let Some(test) = heading.and_then(|rest| rest.strip_suffix(" stdout ----")) {
+                is_open = true;
+                failures.tests.push(format!("{test}: "));
+            }
+            is_open &= line != "failures:" && !line.starts_with("test result: ");
+            if is_open {
+                failures.printed += &format!("{line}\n");
+                if let Some((_, place)) = line.split_once("panicked at ")
+                    && let Some(test) = failures.tests.last_mut()
+                {
+                    *test += &format!("{place} {} ", lines.peek().unwrap_or(&""));
                 }
             }
         }
-        counts
+        for test in &mut failures.tests {
+            *test = test.trim_end().chars().take(LONGEST_PLACE).collect();
+        }
+        failures
     }
-}
-
-/// A test of cargo's that failed, as its test program reported it.
-#[derive(PartialEq, Eq, Debug)]
-struct Failure<'a> {
-    test: &'a str,
-    printed: &'a str,
-}
-
-impl Failure<'_> {
-    fn report(&self) -> String {
-        format!("---- {} stdout ----\n{}", self.test, self.printed)
-    }
-
-    /// Where the test panicked and the first line of why, or the first line that it printed.
-    fn place(&self) -> String {
-        let mut lines = self.printed.lines().filter(|line| !line.is_empty());
-        let first = lines.clone().next().unwrap_or("it printed nothing");
-        let place = lines.find_map(|line| line.split_once("panicked at "));
-        let place = place.map(|(_, place)| format!("{place} {}", lines.next().unwrap_or_default()));
-        let text = place.unwrap_or_else(|| first.to_owned());
-        text.trim_end().chars().take(LONGEST_PLACE).collect()
-    }
-}
-
-/// The failed tests in cargo's output: what stands between `---- name stdout ----` and the next such
-/// heading or the list of names that ends a test program's report.
-fn failures(output: &str) -> Vec<Failure<'_>> {
-    let failure = |(begin, heading): (usize, &str)| {
-        let test = output[..begin].rsplit("---- ").next()?;
-        let rest = &output[begin + heading.len()..];
-        let ends = ["\n---- ", "\nfailures:\n", "\ntest result: "];
-        let end = ends.iter().filter_map(|end| rest.find(end)).min();
-        let printed = rest[..end.unwrap_or(rest.len())].trim_end();
-        (!test.contains('\n')).then_some(Failure { test, printed })
-    };
-    let headings = output.match_indices(" stdout ----\n");
-    headings.filter_map(failure).collect()
 }
 
 /// Runs a command; both its streams go to `output`, in the order they were written. Says whether it succeeded.
@@ -307,16 +290,14 @@ fn run_command(command: &mut Command, output: &mut String) -> anyhow::Result<boo
     let (mut reader, writer) = std::io::pipe().context("make a pipe")?;
     command
         .env("CARGO_TERM_COLOR", "never")
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone().context("share a pipe")?)
-        .stderr(writer);
+        .stdin(Stdio::null());
+    command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().context("start cargo")?;
     // The command holds the writing ends too: with them open the output would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut bytes = Vec::new();
-    reader
-        .read_to_end(&mut bytes)
-        .context("read cargo's output")?;
+    let read = reader.read_to_end(&mut bytes);
+    read.context("read cargo's output")?;
     output.push_str(&String::from_utf8_lossy(&bytes));
     Ok(child.wait().context("wait for cargo")?.success())
 }
@@ -339,18 +320,22 @@ mod tests {
 
     #[test]
     fn the_counts_of_all_test_programs_are_added_up_and_an_ignored_test_counts_as_failed() {
-        let output = "running 5 tests\ntest result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
-            test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out\n";
-        let Counts { passed, failed } = Counts::from_summaries(output);
-        assert_eq!((passed, failed), (8, 3));
+        let mut ran = Ran::default();
+        ran.count_summaries(
+            "running 5 tests\ntest result: ok. 5 passed; 0 failed; 0 ignored; finished in 0.1s\n\
+             test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out\n",
+        );
+        assert_eq!((ran.passed, ran.failed), (8, 3));
     }
 
     #[test]
     fn the_counts_of_a_laboratory_program_are_in_its_last_line_with_counts() {
         let output = "4 passed, 0 failed\nmore\n7 passed, 2 failed\nerror: 2 cases failed\n";
-        let counts = Counts::from_closing_line(output).unwrap();
-        assert_eq!((counts.passed, counts.failed), (7, 2));
-        assert!(Counts::from_closing_line("it passed, none failed\n").is_none());
+        let mut ran = Ran::default();
+        ran.count_closing_line(output).unwrap();
+        assert_eq!((ran.passed, ran.failed), (7, 2));
+        let none = ran.count_closing_line("it passed, none failed\n");
+        assert!(none.is_none());
     }
 
     #[test]
@@ -372,23 +357,18 @@ mod tests {
             failures:\n    a::breaks\n    a::is_silent\n\
             \n\
             test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        let failures = failures(output);
-        let places = failures
-            .iter()
-            .map(|of| format!("{}: {}", of.test, of.place()));
-        let wanted = [
-            "a::breaks: a.rs:3:5: assertion failed",
-            "a::is_silent: it printed nothing",
-        ];
-        assert_eq!(places.collect::<Vec<_>>(), wanted);
-        assert!(failures[0].printed.ends_with("assertion failed"));
+        let Failures { tests, printed } = Failures::of(output);
+        let wanted = ["a::breaks: a.rs:3:5: assertion failed", "a::is_silent:"];
+        assert_eq!(tests, wanted);
+        assert!(printed.starts_with("---- a::breaks") && !printed.contains("failures:"));
+        assert!(printed.contains("\nassertion failed\n"), "{printed}");
     }
 
     #[test]
     fn a_failed_test_fails_its_stage_and_so_does_a_failure_without_one() {
         let ran = |failed, is_success| Ran {
-            counts: Counts { passed: 3, failed },
-            is_success,
+            failed,
+            ..Ran::new(is_success)
         };
         assert!(ran(0, true).has_passed() && !ran(1, true).has_passed());
         let line = ran(0, false).line(Duration::from_secs(61));

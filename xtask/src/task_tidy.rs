@@ -11,7 +11,6 @@ mod impls;
 mod modules;
 mod packages;
 mod rules;
-mod sizes;
 mod sources;
 mod words;
 
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sources = Sources::read(workspace::root())?;
     let packages = Package::all()?;
     if args.sizes {
-        print!("{}", sizes::report(&Rules::read()?, &packages, &sources));
+        print!("{}", Rules::read()?.sizes(&packages, &sources));
         return Ok(());
     }
     for (path, source) in &sources.rust {

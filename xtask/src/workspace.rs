@@ -23,12 +23,6 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-pub(crate) fn git() -> Command {
-    let mut command = Command::new("git");
-    command.current_dir(root());
-    command
-}
-
 /// Runs a command, whose output the user sees.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -46,4 +40,27 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
         bail!("{name} failed ({}): {}", output.status, errors.trim());
     }
     String::from_utf8(output.stdout).with_context(|| format!("read what {name} printed"))
+}
+
+/// A program from crates.io at a fixed version, with these features; installed first if it is missing, below cargo's
+/// folder.
+pub(crate) fn tool(name: &str, version: &str, features: &[&str]) -> anyhow::Result<PathBuf> {
+    let root = target_dir().join("tools");
+    let path = root.join("bin").join(name);
+    let installed = std::fs::read_to_string(root.join(".crates.toml")).unwrap_or_default();
+    if installed.contains(&format!("\"{name} {version} ")) && path.exists() {
+        return Ok(path);
+    }
+    let place = root.display();
+    eprintln!("installing {name} {version} into {place} (a few minutes)");
+    let mut cargo = cargo();
+    cargo.args(["install", "--quiet", "--locked", name, "--version", version]);
+    cargo.args(features).arg("--root").arg(&root);
+    cargo.arg("--target-dir").arg(root.join("build"));
+    // They run for seconds; what counts is how long they take to build.
+    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    run(&mut cargo).with_context(|| format!("{name} {version} could not be installed"))?;
+    Ok(path)
 }

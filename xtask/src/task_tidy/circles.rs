@@ -72,13 +72,13 @@ fn shortest_circle(imports: &Imports, start: &Path) -> Option<Vec<PathBuf>> {
     while let Some(file) = queue.pop_front() {
         for next in imports.get(file).into_iter().flatten() {
             if next == start {
-                let before = |at: &&Path| came_from.get(at).copied();
-                let mut circle: Vec<PathBuf> = std::iter::successors(Some(file), before)
-                    .map(Path::to_owned)
-                    .collect();
-                circle.insert(0, start.to_owned());
-                circle.reverse();
-                return Some(circle);
+                let mut circle = VecDeque::from([file.to_owned(), start.to_owned()]);
+                let mut at = file;
+                while let Some(before) = came_from.get(at) {
+                    circle.push_front((*before).to_owned());
+                    at = before;
+                }
+                return Some(circle.into());
             }
             if !came_from.contains_key(&**next) {
                 came_from.insert(next, file);
@@ -94,82 +94,49 @@ mod tests {
     use super::super::sources::Sources;
     use super::*;
 
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
-        let tree = Crate::read(&Sources::of(files), Path::new("src/lib.rs"));
-        let findings = check(&tree).into_iter();
-        let places =
-            findings.filter_map(|f| Some(f.split_once(": in an import circle: ")?.0.to_owned()));
-        places.collect()
-    }
+    /// A rule with the files that are found, and the files that it is about.
+    const CASES: &str = "\
+# two files that use each other are a circle = src/a.rs src/b.rs
+src/lib.rs: mod a; mod b; mod c;
+src/a.rs: use crate::b::B; pub struct A;
+src/b.rs: pub struct B; fn f() { drop(super::a::A) }
+src/c.rs: use crate::a::A;
+# a path inside a macro counts = src/a.rs src/b.rs
+src/lib.rs: mod a; mod b;
+src/a.rs: use super::b; fn f() { println!(\"{}\", b::g()) }
+src/b.rs: pub fn g() {} fn h() { crate::a::f() }
+# a parent that declares and passes on its children imports nothing =
+src/lib.rs: mod a; pub use a::A; pub struct Own;
+src/a.rs: use crate::Own; pub struct A;
+# a parent that uses what it passes on imports it = src/a.rs src/lib.rs
+src/lib.rs: mod a; pub use a::A; pub struct Own(A);
+src/a.rs: use crate::Own; pub struct A;
+# a name is followed through a folder to its file =
+src/lib.rs: mod a; mod f;
+src/a.rs: use crate::f::X; pub struct A;
+src/f/mod.rs: mod x; mod y; pub use x::X;
+src/f/x.rs: pub struct X;
+src/f/y.rs: use crate::a::A;
+# tests and visibilities do not count =
+src/lib.rs: mod a; mod b;
+src/a.rs: pub struct A; #[cfg(test)] mod tests { use crate::b::B; }
+src/b.rs: pub(in crate::a) struct C; use crate::a::A; pub struct B;";
 
     #[test]
-    fn two_files_that_use_each_other_are_a_circle() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; mod b; mod c;"),
-            ("src/a.rs", "use crate::b::B; pub struct A;"),
-            ("src/b.rs", "pub struct B; fn f() { drop(super::a::A) }"),
-            ("src/c.rs", "use crate::a::A;"),
-        ]);
-        assert_eq!(found, ["src/a.rs", "src/b.rs"]);
-    }
-
-    #[test]
-    fn a_path_inside_a_macro_counts() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; mod b;"),
-            (
-                "src/a.rs",
-                "use super::b; fn f() { println!(\"{}\", b::g()) }",
-            ),
-            ("src/b.rs", "pub fn g() {} fn h() { crate::a::f() }"),
-        ]);
-        assert_eq!(found.len(), 2);
-    }
-
-    #[test]
-    fn a_parent_that_declares_and_passes_on_its_children_imports_nothing() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; pub use a::A; pub struct Own;"),
-            ("src/a.rs", "use crate::Own; pub struct A;"),
-        ]);
-        assert_eq!(found, [""; 0]);
-    }
-
-    #[test]
-    fn a_parent_that_uses_what_it_passes_on_imports_it() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; pub use a::A; pub struct Own(A);"),
-            ("src/a.rs", "use crate::Own; pub struct A;"),
-        ]);
-        assert_eq!(found.len(), 2);
-    }
-
-    #[test]
-    fn a_name_is_followed_through_a_folder_to_its_file() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; mod f;"),
-            ("src/a.rs", "use crate::f::X; pub struct A;"),
-            ("src/f/mod.rs", "mod x; mod y; pub use x::X;"),
-            ("src/f/x.rs", "pub struct X;"),
-            ("src/f/y.rs", "use crate::a::A;"),
-        ]);
-        assert_eq!(found, [""; 0]);
-    }
-
-    #[test]
-    fn tests_and_visibilities_do_not_count() {
-        let found = circles(&[
-            ("src/lib.rs", "mod a; mod b;"),
-            (
-                "src/a.rs",
-                "pub struct A; #[cfg(test)] mod tests { use crate::b::B; }",
-            ),
-            ("src/b.rs", "use crate::a::A; pub struct B;"),
-            (
-                "src/b.rs",
-                "pub(in crate::a) struct C; use crate::a::A; pub struct B;",
-            ),
-        ]);
-        assert_eq!(found, [""; 0]);
+    fn files_that_import_each_other_are_found_and_no_others() {
+        for case in CASES.split("# ").skip(1) {
+            let (rule, files) = case.split_once('\n').unwrap();
+            let (rule, wanted) = rule.split_once(" =").unwrap();
+            let files = files.lines().filter_map(|line| line.split_once(": "));
+            let sources = Sources::of(&files.collect::<Vec<_>>());
+            let findings = check(&Crate::read(&sources, Path::new("src/lib.rs")));
+            let place = |of: &String| Some(of.split_once(": in an import circle")?.0.to_owned());
+            let found: Vec<String> = findings.iter().filter_map(place).collect();
+            assert_eq!(
+                found,
+                wanted.split_whitespace().collect::<Vec<_>>(),
+                "{rule}"
+            );
+        }
     }
 }

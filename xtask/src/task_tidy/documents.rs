@@ -1,7 +1,7 @@
 //! Markdown: its prose, and the rule that links within the checkout lead somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
@@ -65,42 +65,34 @@ impl Document {
 
 /// The name by which a heading is linked to, as GitHub and mdBook make it.
 fn slug(heading: &str) -> String {
-    let kept = heading
-        .trim()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
-    kept.flat_map(char::to_lowercase)
-        .map(|c| if c == ' ' { '-' } else { c })
-        .collect()
+    let text = heading.trim().to_lowercase().replace(' ', "-");
+    let is_kept = |c: &char| c.is_alphanumeric() || "-_".contains(*c);
+    text.chars().filter(is_kept).collect()
 }
 
 /// A finding for each link of a document to a file or heading that is not there.
 pub(super) fn check_links(root: &Path, sources: &Sources) -> Vec<String> {
     let mut findings = Vec::new();
-    let documents: BTreeMap<&Path, Document> = sources
-        .documents
-        .iter()
-        .map(|(path, text)| (&**path, Document::read(text)))
-        .collect();
+    let documents = sources.documents.iter();
+    let documents = documents.map(|(path, text)| (&**path, Document::read(text)));
+    let documents: BTreeMap<&Path, Document> = documents.collect();
     for (path, document) in &documents {
         for (line, link) in &document.links {
             if link.contains("://") || link.starts_with("mailto:") {
                 continue;
             }
-            let (file, anchor) = link
-                .split_once('#')
-                .map_or((&**link, None), |(f, a)| (f, Some(a)));
-            let target = if file.is_empty() {
-                path.to_path_buf()
-            } else {
-                normal(&path.parent().unwrap_or(Path::new("")).join(file))
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.to_path_buf(),
+                file => path_clean::clean(path.with_file_name(file)),
             };
             let place = path.display();
             if !root.join(&target).exists() && !documents.contains_key(&*target) {
                 findings.push(format!(
                     "{place}:{line}: links to {link}, which is not there"
                 ));
-            } else if let (Some(anchor), Some(document)) = (anchor, documents.get(&*target))
+            } else if let Some(document) = documents.get(&*target)
+                && !anchor.is_empty()
                 && !document.anchors.contains(anchor)
             {
                 let target = target.display();
@@ -111,21 +103,6 @@ pub(super) fn check_links(root: &Path, sources: &Sources) -> Vec<String> {
         }
     }
     findings
-}
-
-/// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 #[cfg(test)]
@@ -151,13 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn headings_of_the_same_name_are_numbered() {
+    fn headings_of_the_same_name_are_numbered_and_prose_is_text_without_code() {
         let document = Document::read("# A\n# A\n");
         assert!(document.anchors.contains("a") && document.anchors.contains("a-1"));
-    }
-
-    #[test]
-    fn prose_is_text_without_code() {
         let document = Document::read("one `two`\n\n```\nthree\n```\n");
         assert_eq!(document.prose, [(1, "one ".to_owned())]);
     }

@@ -36,15 +36,13 @@ pub(super) fn check(sources: &Sources, tree: &Crate) -> Vec<String> {
 
 /// The folders that a file belongs to.
 fn folders(sources: &Sources, file: &Path) -> Vec<PathBuf> {
-    let parent = file.parent().unwrap_or(Path::new("")).to_owned();
+    let mut folders = vec![file.parent().unwrap_or(Path::new("")).to_owned()];
     let own = file.with_extension("");
-    let has_own = sources
-        .rust
-        .keys()
-        .any(|path| path.starts_with(&own) && path != file);
-    std::iter::once(parent)
-        .chain(has_own.then_some(own))
-        .collect()
+    let mut files = sources.rust.keys();
+    if files.any(|path| path.starts_with(&own) && path != file) {
+        folders.push(own);
+    }
+    folders
 }
 
 #[cfg(test)]
@@ -73,13 +71,11 @@ mod tests {
             ),
             ("src/f/x.rs", "pub struct X; impl X {}"),
         ]);
-        assert_eq!(
-            found,
-            [
-                "src/a.rs: implements crate::f::X",
-                "src/f/mod.rs: implements A"
-            ]
-        );
+        let [a, f] = [
+            "src/a.rs: implements crate::f::X",
+            "src/f/mod.rs: implements A",
+        ];
+        assert_eq!(found, [a, f]);
     }
 
     #[test]

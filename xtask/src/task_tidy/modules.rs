@@ -11,7 +11,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Item, UseTree, Visibility};
 
-use super::sources::{Sources, attributes, is_for_tests};
+use super::sources::{Sources, attributes, is_for_tests, name};
 
 /// A place in [`Crate::modules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,17 +71,17 @@ struct Place<'a> {
 impl Crate {
     /// Reads the module tree that starts at `root`.
     pub(super) fn read(sources: &Sources, root: &Path) -> Self {
-        let modules = Vec::new();
-        let mut tree = Self { modules };
-        if let Some(source) = sources.rust.get(root) {
-            let place = Place {
-                sources,
-                file: root,
-                children: root.parent().unwrap_or(Path::new("")),
-                parent: None,
-            };
-            tree.add(place, &source.syntax.items);
-        }
+        let mut tree = Self {
+            modules: Vec::new(),
+        };
+        let place = Place {
+            sources,
+            file: root,
+            children: root.parent().unwrap_or(Path::new("")),
+            parent: None,
+        };
+        let items = sources.rust.get(root).map(|source| &source.syntax.items);
+        tree.add(place, items.map_or(&[], Vec::as_slice));
         tree
     }
 
@@ -184,7 +184,7 @@ impl Crate {
     fn add_item(&mut self, id: ModuleId, item: &Item) {
         let own = Target::Item(self.modules[id.0].file.clone());
         let exported = |a: &syn::Attribute| a.path().is_ident("macro_export");
-        if let Some(ident) = name_of(item) {
+        if let Some(ident) = name(item) {
             if attributes(item).iter().any(exported) {
                 let root = &mut self.modules[0].names;
                 root.insert(plain(ident), Name::Is(own.clone()));
@@ -327,30 +327,9 @@ fn plain(ident: &syn::Ident) -> String {
 }
 
 fn path_attribute(module: &syn::ItemMod) -> Option<String> {
-    let mut pairs = module
-        .attrs
-        .iter()
-        .filter_map(|a| a.meta.require_name_value().ok());
+    let attributes = module.attrs.iter();
+    let mut pairs = attributes.filter_map(|of| of.meta.require_name_value().ok());
     let path = &pairs.find(|pair| pair.path.is_ident("path"))?.value;
-    Some(
-        path.to_token_stream()
-            .to_string()
-            .trim_matches('"')
-            .to_owned(),
-    )
-}
-
-fn name_of(item: &Item) -> Option<&syn::Ident> {
-    Some(match item {
-        Item::Const(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
-        Item::Static(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        Item::Union(item) => &item.ident,
-        _ => return None,
-    })
+    let path = path.to_token_stream().to_string();
+    Some(path.trim_matches('"').to_owned())
 }

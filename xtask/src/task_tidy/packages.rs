@@ -58,11 +58,8 @@ impl Package {
         let dependencies = member.dependencies.into_iter();
         let used = dependencies.filter(|of| of.kind.as_deref() != Some("dev"));
         let mut targets = member.targets;
-        targets.retain(|of| {
-            of.kind
-                .iter()
-                .any(|kind| kind == "bin" || kind.ends_with("lib"))
-        });
+        let is_product = |kind: &String| kind == "bin" || kind.ends_with("lib");
+        targets.retain(|of| of.kind.iter().any(is_product));
         Self {
             name: member.name,
             manifest: member.manifest_path,
@@ -78,9 +75,8 @@ impl Package {
 }
 
 fn below_root(path: &Path) -> PathBuf {
-    path.strip_prefix(workspace::root())
-        .unwrap_or(path)
-        .to_owned()
+    let below = path.strip_prefix(workspace::root());
+    below.unwrap_or(path).to_owned()
 }
 
 /// Compares the table in the text of ARCHITECTURE.md with the packages.
@@ -119,33 +115,20 @@ fn table(architecture: &str) -> Option<BTreeMap<&str, BTreeSet<&str>>> {
     let lines = architecture.lines().skip_while(|line| *line != HEADING);
     let rows = lines.skip(2).take_while(|line| line.starts_with('|'));
     let rows = rows.map(|row| {
-        let mut cells = row.split('|').skip(1);
-        let package = cells.next().unwrap_or_default();
-        let dependencies = cells.next().unwrap_or_default();
-        (
-            names_in(package).next().unwrap_or_default(),
-            names_in(dependencies).collect(),
-        )
+        // What stands between backticks.
+        let mut names = row.split('`').skip(1).step_by(2);
+        (names.next().unwrap_or_default(), names.collect())
     });
     architecture.contains(HEADING).then(|| rows.collect())
 }
 
-/// What stands between backticks.
-fn names_in(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split('`').skip(1).step_by(2)
-}
-
 fn row(name: &str, dependencies: &BTreeSet<&str>) -> String {
-    let names: Vec<String> = dependencies
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect();
-    let names = if names.is_empty() {
-        "–"
-    } else {
-        &names.join(", ")
-    };
-    format!("| `{name}` | {names} |")
+    let names = dependencies.iter().map(|name| format!("`{name}`"));
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => format!("| `{name}` | – |"),
+        false => format!("| `{name}` | {} |", names.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -165,25 +148,25 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_says_what_cargo_says_is_right() {
+    fn the_table_has_to_say_what_cargo_says() {
         let packages = [package("a", &["serde"]), package("b", &["a", "serde"])];
         assert_eq!(check_table(TABLE, &packages), [""; 0]);
-    }
-
-    #[test]
-    fn a_dependency_too_many_and_one_too_few_are_found() {
-        let found = check_table(TABLE, &[package("a", &["b"]), package("b", &[])]);
-        assert!(found[0].contains("write | `a` | `b` |"), "{found:?}");
-        assert!(found[1].contains("write | `b` | – |"), "{found:?}");
-    }
-
-    #[test]
-    fn a_missing_row_and_one_of_no_package_are_found() {
-        let found = check_table(TABLE, &[package("a", &[]), package("c", &[])]);
-        assert!(found[0].contains("no row for c"), "{found:?}");
-        assert!(
-            found[1].contains("row for b, which is no package"),
-            "{found:?}"
-        );
+        for (packages, wanted) in [
+            // A dependency too many and one too few.
+            (
+                [package("a", &["b"]), package("b", &[])],
+                ["write | `a` | `b` |", "write | `b` | – |"],
+            ),
+            // A missing row and one of no package.
+            (
+                [package("a", &[]), package("c", &[])],
+                ["no row for c", "row for b, which is no package"],
+            ),
+        ] {
+            let found = check_table(TABLE, &packages);
+            let is_found = |(line, part): (&String, &str)| line.contains(part);
+            assert!(found.iter().zip(wanted).all(is_found), "{found:?}");
+            assert_eq!(found.len(), 2);
+        }
     }
 }

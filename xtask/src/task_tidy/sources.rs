@@ -75,18 +75,34 @@ pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
 }
 
 pub(super) fn attributes(item: &Item) -> &[syn::Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
+    head(item).map_or(&[], |head| head.attributes)
+}
+
+/// The name that an item defines.
+pub(super) fn name(item: &Item) -> Option<&syn::Ident> {
+    head(item)?.name
+}
+
+struct Head<'a> {
+    attributes: &'a [syn::Attribute],
+    name: Option<&'a syn::Ident>,
+}
+
+fn head(item: &Item) -> Option<Head<'_>> {
+    let (attributes, name) = match item {
+        Item::Const(item) => (&item.attrs, Some(&item.ident)),
+        Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+        Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
+        Item::Impl(item) => (&item.attrs, None),
+        Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
+        Item::Mod(item) => (&item.attrs, None),
+        Item::Static(item) => (&item.attrs, Some(&item.ident)),
+        Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+        Item::Trait(item) => (&item.attrs, Some(&item.ident)),
+        Item::Type(item) => (&item.attrs, Some(&item.ident)),
+        Item::Union(item) => (&item.attrs, Some(&item.ident)),
+        Item::Use(item) => (&item.attrs, None),
+        _ => return None,
+    };
+    Some(Head { attributes, name })
 }

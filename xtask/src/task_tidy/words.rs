@@ -14,26 +14,21 @@ use syn::Item;
 use super::documents::Document;
 use super::sources::{Sources, attributes, is_for_tests};
 
-/// Words that may not be used, with what to use instead.
-pub(super) struct Words {
-    /// By the parts of the word, in small letters.
-    instead: Vec<(Vec<String>, String)>,
-}
+/// The parts of words that may not be used, in small letters, with what to use instead.
+pub(super) struct Words(Vec<(Vec<String>, String)>);
 
 impl Words {
     /// From words to what to use instead.
     pub(super) fn of(list: &BTreeMap<String, String>) -> Self {
         let list = list.iter();
-        let instead = list.map(|(word, instead)| (parts(word), instead.clone()));
-        Self {
-            instead: instead.collect(),
-        }
+        let list = list.map(|(word, instead)| (parts(word), instead.clone()));
+        Self(list.collect())
     }
 
     fn check(&self, text: &str, place: &Path, line: usize, what: &str) -> Vec<String> {
         let (place, text) = (place.display(), parts(text));
         let occurs = |word: &[String]| text.windows(word.len()).any(|window| window == word);
-        let found = self.instead.iter().filter(|(word, _)| occurs(word));
+        let found = self.0.iter().filter(|(word, _)| occurs(word));
         let findings = found.map(|(word, instead)| {
             let word = word.join(" ");
             format!("{place}:{line}: \"{word}\" in {what}; use: {instead}")
@@ -45,10 +40,8 @@ impl Words {
 /// The words of a text in small letters; hyphens and apostrophes belong to words.
 fn parts(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_alphanumeric() && !"-'".contains(c));
-    parts
-        .filter(|part| !part.is_empty())
-        .map(str::to_lowercase)
-        .collect()
+    let parts = parts.filter(|part| !part.is_empty());
+    parts.map(str::to_lowercase).collect()
 }
 
 pub(super) fn check(words: &Words, sources: &Sources) -> Vec<String> {
@@ -59,9 +52,8 @@ pub(super) fn check(words: &Words, sources: &Sources) -> Vec<String> {
         }
     }
     for (path, source) in &sources.rust {
-        let is_test = path
-            .iter()
-            .any(|part| part == "tests" || part == "tests.rs");
+        let mut parts = path.iter();
+        let is_test = parts.any(|part| part == "tests" || part == "tests.rs");
         let mut reader = Reader {
             words,
             path,
@@ -135,9 +127,10 @@ impl Reader<'_> {
                     follows_fn = ident == "fn";
                 }
                 TokenTree::Group(group) => {
-                    let text = group.stream().to_string();
-                    follows_test |= text == "test";
-                    if is_help || !text.starts_with("doc =") {
+                    let begin = group.stream().into_iter().take(2);
+                    let begin: Vec<String> = begin.map(|token| token.to_string()).collect();
+                    follows_test |= begin == ["test"];
+                    if is_help || begin != ["doc", "="] {
                         self.tokens(group.stream(), is_test, is_help);
                     }
                 }
@@ -165,11 +158,8 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let list = ["told", "mend", "gone on with", "stand-in"];
-        let words = Words::of(
-            &list
-                .map(|word| (word.to_owned(), "another".to_owned()))
-                .into(),
-        );
+        let list = list.map(|word| (word.to_owned(), "another".to_owned()));
+        let words = Words::of(&list.into());
         let findings = check(&words, &Sources::of(&[(path, text)])).into_iter();
         let found = findings.filter_map(|line| Some(line.split('"').nth(1)?.to_owned()));
         found.collect()
