@@ -35,7 +35,7 @@ pub(crate) fn thresholds(
         ProfilePlace::Named(path) => {
             let found = read(path)?;
             refuse_others(path, &found, &this()?)?;
-            Ok(found.applied_to(configured))
+            Ok(found.machine.applied_to(configured))
         }
         ProfilePlace::Usual(path) => {
             if !path.try_exists().unwrap_or(false) {
@@ -48,7 +48,7 @@ pub(crate) fn thresholds(
             match found {
                 Ok(found) => {
                     tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
-                    Ok(found.applied_to(configured))
+                    Ok(found.machine.applied_to(configured))
                 }
                 Err(error) => {
                     tracing::warn!("{error:#}; using the default thresholds");

@@ -29,9 +29,7 @@ const PIECE: usize = 1 << 18;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// The node whose cores read.
     pub node: NodeId,
-    /// The node whose memory is read.
     pub memory: NodeId,
     /// Threads, one a core.
     pub threads: u32,

@@ -14,18 +14,14 @@ use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Steps of own work between two increments.
-pub const WORK: [u32; 8] = [0, 50, 150, 400, 1_000, 2_500, 6_000, 15_000];
+pub(super) const WORK: [u32; 8] = [0, 50, 150, 400, 1_000, 2_500, 6_000, 15_000];
 
 /// How far two CPUs are from one another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
-    /// Hardware threads of one core.
     Core,
-    /// Cores of one socket.
     Socket,
-    /// Sockets.
     Machine,
 }
 
@@ -39,11 +35,9 @@ impl fmt::Display for Distance {
     }
 }
 
-/// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Between which CPUs.
     pub distance: Distance,
     /// Steps of own work between two increments.
     pub work: u32,

@@ -16,18 +16,18 @@
 //! Invariants: every measurement is bounded in time, also when other programs hold the CPUs; of several rounds the
 //! best counts, as other programs can only slow a round down; the machine is not changed.
 
-pub mod bandwidth;
-pub mod coherence;
+mod bandwidth;
+mod coherence;
 mod fingerprint;
 mod nominal;
 mod pin;
-pub mod pipeline;
+mod pipeline;
 mod points;
-pub mod thresholds;
+mod thresholds;
 
 use crate::HostError;
 use crate::procfs::read_small;
-use mapper_model::{CpuId, CpuSet, MachineProfile, NodeId, Topology};
+use mapper_model::{CpuId, CpuSet, NodeId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,7 +38,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
 pub use fingerprint::Fingerprint;
-pub use points::Points;
+use points::Points;
 pub use thresholds::Thresholds;
 
 /// The version of the saved format.
@@ -191,13 +191,8 @@ pub fn calibrate(
             Step::Pipeline(pair) => points.pipeline.extend(pipeline::measure(*pair)?),
         }
     }
-    Ok(conclude(fingerprint, points))
-}
-
-/// The thresholds that the points show, with the reasons.
-fn conclude(fingerprint: Fingerprint, points: Points) -> Calibration {
     let drawn = thresholds::draw(&points);
-    Calibration {
+    Ok(Calibration {
         format: FORMAT,
         fingerprint,
         machine: drawn.machine,
@@ -206,20 +201,13 @@ fn conclude(fingerprint: Fingerprint, points: Points) -> Calibration {
         bandwidth: points.bandwidth,
         coherence: points.coherence,
         pipeline: points.pipeline,
-    }
-}
-
-impl Calibration {
-    /// The thresholds to use: the measured ones wherever `configured` has the default, else the operator's.
-    #[must_use]
-    pub fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
-        self.machine.applied_to(configured)
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mapper_model::MachineProfile;
     use mapper_model::topology::Shape;
 
     fn machine(sockets: u32, cores_per_socket: u32, threads_per_core: u32) -> Topology {
@@ -291,7 +279,7 @@ mod tests {
         for point in &found.bandwidth {
             assert!((1e8..1e13).contains(&point.bytes_per_s), "{found:?}");
         }
-        let applied = found.applied_to(&MachineProfile::default());
+        let applied = found.machine.applied_to(&MachineProfile::default());
         let misses = applied.llc_misses_per_s;
         assert!((1e6..1e12).contains(&misses), "{applied:?}");
         let again = Fingerprint::of_this_machine(&topology).unwrap();

@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// One number of chains.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Chains of a thread.
     pub chains: u32,
     /// Steps of all chains per second, alone on the core.
     pub alone_per_s: f64,
@@ -25,7 +23,7 @@ pub struct Point {
 }
 
 /// Instructions of a step: a multiplication and an addition.
-pub const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
+pub(super) const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
 
 /// Steps between two readings of the clock.
 const PIECE: u32 = 20_000;

@@ -87,7 +87,9 @@ impl Thresholds {
         set.find(|(_, value)| !value.is_finite() || *value <= 0.0)
     }
 
-    pub(super) fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
+    /// The thresholds to use: the measured ones wherever `configured` has the default, else the operator's.
+    #[must_use]
+    pub fn applied_to(&self, configured: &MachineProfile) -> MachineProfile {
         let (mut machine, mut default) = (configured.clone(), MachineProfile::default());
         let places = places(&mut machine).into_iter().zip(places(&mut default));
         for ((place, default), measured) in places.zip(self.values()) {

@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Where the file system is mounted.
-pub const RESCTRL: &str = "/sys/fs/resctrl";
+pub(crate) const RESCTRL: &str = "/sys/fs/resctrl";
 
 /// The prefix of the groups of applications, before the number.
 const PREFIX: &str = "mapper-";
@@ -29,7 +29,7 @@ const MOST_DOMAINS: usize = 1024;
 
 /// Reads memory traffic. See the [module](self).
 #[derive(Debug)]
-pub struct MemoryBandwidth {
+pub(crate) struct MemoryBandwidth {
     groups: PathBuf,
     features: Features,
     /// The node of each domain; without that of each, there are no counts by node.
@@ -39,11 +39,9 @@ pub struct MemoryBandwidth {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Features {
-    /// All traffic.
     Total,
     /// That with the own node.
     Local,
-    /// Both.
     Both,
 }
 
@@ -61,7 +59,7 @@ enum MonitoringGroup {
 impl MemoryBandwidth {
     /// Checks that the file system mounted at `root` (`/sys/fs/resctrl`) counts memory traffic and lets this process
     /// make groups; [`Missing`] says what is not there.
-    pub fn probe(root: &Path) -> Result<Self, Missing> {
+    pub(crate) fn probe(root: &Path) -> Result<Self, Missing> {
         let lack = |why: String, hint: &str| Missing::new("memory bandwidth", why, hint);
         let path = root.join("info/L3_MON/mon_features");
         let text = read_small(&path).map_err(|_| {
@@ -99,14 +97,14 @@ impl MemoryBandwidth {
 
     /// Adds the traffic of each node; `nodes` has the node of each domain.
     #[must_use]
-    pub fn by_node(mut self, nodes: BTreeMap<u32, NodeId>) -> Self {
+    pub(crate) fn by_node(mut self, nodes: BTreeMap<u32, NodeId>) -> Self {
         self.nodes = nodes;
         self
     }
 
     /// Removes the empty groups of a daemon that was killed. The others are found again by their names when their
     /// applications are taken over.
-    pub fn remove_abandoned(&self) {
+    pub(crate) fn remove_abandoned(&self) {
         for group in abandoned(&self.groups) {
             // A thread that has just entered it is monitored elsewhere then.
             let _ = fs::remove_dir(group);

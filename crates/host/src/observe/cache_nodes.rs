@@ -17,7 +17,7 @@ const CACHES: usize = 8;
 
 /// The node of each cache of level 3. `system` is `/sys/devices/system`.
 #[must_use]
-pub fn read(system: &Path) -> BTreeMap<u32, NodeId> {
+pub(crate) fn read(system: &Path) -> BTreeMap<u32, NodeId> {
     let mut found: BTreeMap<u32, Option<NodeId>> = BTreeMap::new();
     let Ok(entries) = fs::read_dir(system.join("node")) else {
         return BTreeMap::new();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Reads CPU time. See the [module](self).
 #[derive(Debug, Default)]
-pub struct CpuTime {
+pub(crate) struct CpuTime {
     apps: BTreeMap<AppId, Used>,
 }
 
@@ -20,14 +20,6 @@ struct Used {
     processes: BTreeMap<u32, u64>,
     /// What processes had used that are gone.
     ended_ns: u64,
-}
-
-impl CpuTime {
-    /// Nothing read yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
 }
 
 impl CounterSource for CpuTime {

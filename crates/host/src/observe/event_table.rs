@@ -39,23 +39,21 @@ const FILES: [&str; 18] = [
 /// The events of one micro-architecture.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EventTable {
-    /// Its name in messages.
-    pub name: String,
-    /// Where the encodings are from.
-    pub source: String,
+pub(crate) struct EventTable {
+    pub(crate) name: String,
+    #[allow(dead_code, reason = "for readers of the files; the tests require it")]
+    pub(crate) source: String,
     /// The kernel's name of its PMU where a machine has several kinds of cores.
-    pub pmu: Option<String>,
+    pub(crate) pmu: Option<String>,
     /// Programmable counters that a hardware thread can rely on.
-    pub programmable: u32,
+    pub(crate) programmable: u32,
     /// Events that have counters of their own.
-    pub fixed: Vec<Event>,
+    pub(crate) fixed: Vec<Event>,
     processors: Processors,
-    /// The encoding of each event.
-    pub events: BTreeMap<Event, Encoding>,
+    pub(crate) events: BTreeMap<Event, Encoding>,
     /// Events that it cannot count, with the reason.
     #[serde(default)]
-    pub lacks: BTreeMap<Event, String>,
+    pub(crate) lacks: BTreeMap<Event, String>,
 }
 
 /// The processors that a table is of.
@@ -77,25 +75,24 @@ enum Processors {
 /// How an event is encoded.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Encoding {
+pub(crate) struct Encoding {
     /// Its published name; several where their unit masks are added up.
-    pub from: Vec<String>,
+    pub(crate) from: Vec<String>,
     /// Event select; up to 12 bits on AMD, 16 on Arm.
     event: u16,
-    /// Unit mask.
     #[serde(default)]
     umask: u8,
     /// Counter mask: counts cycles with at least so many events.
     #[serde(default)]
     cmask: u8,
     /// What is counted beyond the name of the event.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl EventTable {
     /// The tables of a processor: one, or one for each kind of core, or none. An error if a data file is damaged, which
     /// the tests exclude.
-    pub fn of(processor: &Processor) -> Result<Vec<Self>, toml::de::Error> {
+    pub(crate) fn of(processor: &Processor) -> Result<Vec<Self>, toml::de::Error> {
         let mut tables = Self::all()?;
         tables.retain(|table| table.processors.include(processor));
         Ok(tables)
@@ -108,7 +105,7 @@ impl EventTable {
     /// `config` of `perf_event_attr` for an event, as the kernel's `format` directory of the PMU describes it; `None`
     /// when it is lacking.
     #[must_use]
-    pub fn config(&self, event: Event) -> Option<u64> {
+    pub(crate) fn config(&self, event: Event) -> Option<u64> {
         let encoding = self.events.get(&event)?;
         let select = u64::from(encoding.event);
         Some(match self.processors {

@@ -35,7 +35,7 @@ const OTHER_FILES: u64 = 256;
 
 /// Reads hardware counters. See the [module](self).
 #[derive(Debug)]
-pub struct HardwareCounters {
+pub(crate) struct HardwareCounters {
     proc: ProcFs,
     /// The events of a thread, those that are counted together in one group.
     groups: Vec<Vec<Wanted>>,
@@ -49,21 +49,19 @@ pub struct HardwareCounters {
 
 /// Counters that work here, and what the processor lacks.
 #[derive(Debug)]
-pub struct Found {
-    /// Ready to be read.
-    pub counters: HardwareCounters,
+pub(crate) struct Found {
+    pub(crate) counters: HardwareCounters,
     /// The micro-architectures whose event tables are used; empty when none describes this machine.
-    pub processors: Vec<String>,
+    pub(crate) processors: Vec<String>,
     /// What the events are that have a name of the processor's maker.
-    pub described: Vec<Described>,
-    /// Events that are not there.
-    pub missing: Vec<Missing>,
+    pub(crate) described: Vec<Described>,
+    pub(crate) missing: Vec<Missing>,
 }
 
 impl Found {
     /// Counts from now on only what speed and memory bandwidth are computed from, for machines where every further
     /// counter makes a context switch much longer.
-    pub fn give_up_sharing(&mut self) -> Reduced {
+    pub(crate) fn give_up_sharing(&mut self) -> Reduced {
         let kept = |event| {
             matches!(
                 event,
@@ -96,10 +94,8 @@ impl Found {
     }
 }
 
-/// What came of counting less.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduced {
-    /// Events were given up.
+pub(crate) enum Reduced {
     CountsLess,
     /// There were none beyond the basic ones.
     NothingToGiveUp,
@@ -129,7 +125,7 @@ const FIRST_OF_CPUS: u32 = 1 << 30;
 
 impl HardwareCounters {
     /// Tries every event on this process; an error when cycles or instructions cannot be counted.
-    pub fn probe() -> Result<Found, Missing> {
+    pub(crate) fn probe() -> Result<Found, Missing> {
         let proc = ProcFs::system().map_err(|error| {
             Missing::new("hardware counters", crate::chain(&error), "mount /proc")
         })?;
@@ -156,7 +152,7 @@ impl HardwareCounters {
     }
 
     /// What counting adds to each context switch on this machine, if known. Takes some ten milliseconds.
-    pub fn switch_cost(&mut self) -> Option<Duration> {
+    pub(crate) fn switch_cost(&mut self) -> Option<Duration> {
         let open = self.open;
         let cost = switch_cost::measured(|thread| self.open(thread));
         // All of those are closed again.
@@ -328,9 +324,8 @@ impl HardwareCounters {
     }
 }
 
-/// The name of an event in messages.
 #[must_use]
-pub const fn name(event: &Event) -> &'static str {
+pub(crate) const fn name(event: &Event) -> &'static str {
     match event {
         Event::Cycles => "cycles",
         Event::Instructions => "instructions",

@@ -9,16 +9,16 @@
 //!
 //! [`Reading`]: mapper_model::Reading
 
-pub mod bandwidth;
+mod bandwidth;
 mod budget;
-pub mod cache_nodes;
-pub mod cpu_time;
-pub mod event_table;
-pub mod hardware;
-pub mod offer;
+mod cache_nodes;
+mod cpu_time;
+mod event_table;
+pub(crate) mod hardware;
+mod offer;
 mod perf_group;
-pub mod processor;
-pub mod progress;
+pub(crate) mod processor;
+mod progress;
 mod refusal;
 mod source;
 mod switch_cost;
@@ -29,16 +29,14 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use bandwidth::MemoryBandwidth;
-pub use cpu_time::CpuTime;
-pub use hardware::HardwareCounters;
-pub use progress::RuntimePages;
+pub(crate) use bandwidth::MemoryBandwidth;
+pub(crate) use hardware::HardwareCounters;
 pub use source::{CounterSource, Subject};
 
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// All that work, but hardware counters only where [they cost little](MOST_SWITCH_COST): first the events that
+    /// All that work, but hardware counters only where they cost little (`MOST_SWITCH_COST`): first the events that
     /// show sharing are given up, then all.
     #[default]
     Auto,
@@ -78,7 +76,7 @@ pub struct UnknownChoice(String);
 
 /// What counting may add to each context switch for `auto` to use hardware counters: about twice what it adds on a
 /// bare machine, and about as much as the switch takes by itself.
-pub const MOST_SWITCH_COST: Duration = Duration::from_micros(3);
+pub(crate) const MOST_SWITCH_COST: Duration = Duration::from_micros(3);
 
 /// The sources that work here, and what does not.
 #[derive(Debug)]
@@ -125,14 +123,14 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
         }
         Err(why) => missing.push(why),
     }
-    sources.push(Box::new(RuntimePages));
-    sources.push(Box::new(CpuTime::new()));
+    sources.push(Box::new(progress::RuntimePages));
+    sources.push(Box::new(cpu_time::CpuTime::default()));
     Ok(Probed { sources, missing })
 }
 
 /// What counting adds to a context switch, against [`MOST_SWITCH_COST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SwitchCost {
+pub(crate) enum SwitchCost {
     /// It cannot be found out.
     Unknown,
     /// At most the limit.
@@ -143,7 +141,7 @@ pub enum SwitchCost {
 
 /// Measures what counting costs; where that is too much, gives up the events that show sharing and measures again, as
 /// `auto` decides. Takes some ten milliseconds for each measurement.
-pub fn reduce_to_worth(found: &mut hardware::Found) -> SwitchCost {
+pub(crate) fn reduce_to_worth(found: &mut hardware::Found) -> SwitchCost {
     reduced(
         found,
         |found| found.counters.switch_cost(),

@@ -61,11 +61,10 @@ pub(crate) struct Pmu {
 
 /// An event with the names under which it is published, for messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Described {
-    /// The event.
-    pub event: Event,
+pub(crate) struct Described {
+    pub(crate) event: Event,
     /// Its published names, and what is counted beyond them.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

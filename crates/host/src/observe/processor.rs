@@ -8,7 +8,7 @@ use std::fmt;
 
 /// What a processor calls itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Processor {
+pub(crate) enum Processor {
     /// CPUID leaf 0 and 1.
     X86 {
         /// Such as `GenuineIntel`.
@@ -22,7 +22,6 @@ pub enum Processor {
     Arm {
         /// The maker: 0x41 is Arm.
         implementer: u32,
-        /// Which core.
         part: u32,
     },
 }
@@ -30,7 +29,7 @@ pub enum Processor {
 impl Processor {
     /// Reads the text of `/proc/cpuinfo`; `None` when it names no processor in either way.
     #[must_use]
-    pub fn parse(cpuinfo: &str) -> Option<Self> {
+    pub(crate) fn parse(cpuinfo: &str) -> Option<Self> {
         let field = |name: &str| {
             cpuinfo.lines().find_map(|line| {
                 let (key, value) = line.split_once(':')?;

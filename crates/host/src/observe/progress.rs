@@ -9,7 +9,7 @@ use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhas
 
 /// Reads the pages. Their content is bounded by [`mapper_abi::PageReader`].
 #[derive(Clone, Copy, Debug)]
-pub struct RuntimePages;
+pub(crate) struct RuntimePages;
 
 impl CounterSource for RuntimePages {
     fn describe(&self) -> String {

@@ -92,7 +92,6 @@ fn own_id() -> ThreadId {
     ThreadId(gettid().as_raw_nonzero().get().unsigned_abs())
 }
 
-/// One of the CPUs that this thread may run on.
 fn one_own_cpu() -> Option<CpuSet> {
     let allowed = sched_getaffinity(None).ok()?;
     let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu))?;

@@ -56,7 +56,6 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// Waits until the file of a group shows a set.
 fn shows_by(group: &Group, cpus: &CpuSet, deadline: Instant) -> bool {
     loop {
         let shown = group.dir.read_cpus("cpuset.cpus");

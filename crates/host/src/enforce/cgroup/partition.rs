@@ -192,7 +192,6 @@ impl Partitions {
         }
     }
 
-    /// Dissolves the partition of a group that is released.
     pub(super) fn dissolve(&mut self, groups: &Groups, group: &mut Group) {
         if group.partition.exclusive().is_none() {
             return;

@@ -303,7 +303,6 @@ impl Units {
 
 #[cfg(test)]
 impl Restoring {
-    /// Whether an answer is still due.
     pub(super) fn is_late(&mut self) -> bool {
         self.asked.look();
         matches!(self.asked, Asked::Late(_))

@@ -60,7 +60,6 @@ impl Tree {
         tree
     }
 
-    /// Starts the next daemon.
     fn restart(&mut self, asked: &Asked) {
         self.enforcer = self.prepare().unwrap();
         self.enforcer.units.systemd = Systemd::scripted(state("0-3"), asked.script());

@@ -60,7 +60,6 @@ impl UnitName {
     }
 }
 
-/// What systemd says of a unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct UnitState {
     /// Its group below the mount, without a slash before it; empty while it has none.
