@@ -9,7 +9,6 @@ use mapper_control::schema::{
 use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// Starts a program under mapperd, which gives it CPUs of its own.
 ///
@@ -59,8 +58,8 @@ struct CommandLine {
     /// programs that tolerate OMP_DYNAMIC=true; `auto`: what --check-teams found out, else a rule of
     /// the operator, else the list of programs that mapper's developers checked [default: a rule of
     /// the operator, else fixed]
-    #[arg(long, value_name = "MODE")]
-    teams: Option<Teams>,
+    #[arg(long, value_name = "MODE", value_parser = teams)]
+    teams: Option<TeamsWish>,
 
     /// Find out which modes of --teams the program tolerates on this machine, by running it many
     /// times, and record it for --teams auto; needs no daemon
@@ -112,34 +111,12 @@ struct CommandLine {
     command: Vec<OsString>,
 }
 
-/// The mode of OpenMP teams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Teams {
-    Mode(TeamMode),
-    /// What the catalogue says of the program.
-    Auto,
-}
-
-impl FromStr for Teams {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "auto" {
-            return Ok(Self::Auto);
-        }
-        let mode = text.parse::<TeamMode>();
-        mode.map(Self::Mode)
-            .map_err(|error| format!("{error}, or auto"))
+fn teams(text: &str) -> Result<TeamsWish, String> {
+    if text == "auto" {
+        return Ok(TeamsWish::Auto);
     }
-}
-
-impl std::fmt::Display for Teams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Mode(mode) => mode.fmt(f),
-            Self::Auto => f.pad("auto"),
-        }
-    }
+    let mode = text.parse().map(TeamsWish::Named);
+    mode.map_err(|error| format!("{error}, or auto"))
 }
 
 fn whole_number(text: &str) -> Result<u32, String> {
@@ -189,11 +166,13 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         }
     };
     let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
-    let teams = line.teams.filter(|t| *t != Teams::Mode(TeamMode::Fixed));
+    let fixed = TeamsWish::Named(TeamMode::Fixed);
+    let teams = line.teams.filter(|teams| *teams != fixed);
     let needs = if line.check_teams {
         Some("--check-teams checks".to_owned())
     } else if let Some(teams) = teams {
-        Some(format!("--teams {teams} needs"))
+        let mode = teams.mode().map_or("auto", TeamMode::as_str);
+        Some(format!("--teams {mode} needs"))
     } else if line.schedule == Some(Schedule::Adaptive) {
         Some("--schedule adaptive needs".to_owned())
     } else {
@@ -215,10 +194,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
                 true => Resizing::Never,
                 false => Resizing::Allowed,
             },
-            teams: line.teams.map(|teams| match teams {
-                Teams::Mode(mode) => TeamsWish::Named(mode),
-                Teams::Auto => TeamsWish::Auto,
-            }),
+            teams: line.teams,
             threads: Wish::of(line.threads),
             schedule: Wish::of(line.schedule),
             runtime: line.no_runtime.then_some(RuntimeChoice::Off),

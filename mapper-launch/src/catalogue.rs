@@ -47,7 +47,6 @@ impl Entry {
     }
 }
 
-/// A record that exists and cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("record {} is damaged ({why}); run mapper-launch --check-teams again, or remove it", file.display())]
 pub(crate) struct DamagedRecord {

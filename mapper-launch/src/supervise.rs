@@ -20,7 +20,6 @@ use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How the program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     /// With this exit status.
@@ -131,7 +130,6 @@ impl Supervisor {
         }
     }
 
-    /// Serves signals until the program has ended.
     pub(crate) fn until_ended(&mut self) -> anyhow::Result<Ending> {
         loop {
             if let Some(ending) = self.ending {
@@ -142,7 +140,6 @@ impl Supervisor {
         }
     }
 
-    /// Ends what was started beside the program.
     pub(crate) fn finish(self) {
         if let Some(witness) = self.witness {
             witness.end();

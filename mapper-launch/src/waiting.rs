@@ -50,7 +50,6 @@ impl std::fmt::Display for SpinTurns {
     }
 }
 
-/// The time of [`SAMPLE_TURNS`] turns.
 fn sample() -> Duration {
     let word = 0_u32;
     let begun = Instant::now();

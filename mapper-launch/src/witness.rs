@@ -26,12 +26,10 @@ use std::time::Duration;
 /// How often a witness checks whether a stopped program runs again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A set of signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SignalBits(u64);
 
 impl SignalBits {
-    /// With another signal.
     pub(crate) const fn with(self, signal: c_int) -> Self {
         match signal {
             1..=64 => Self(self.0 | 1 << (signal - 1)),
@@ -106,7 +104,6 @@ impl Witness {
         }
     }
 
-    /// Whether this is its process.
     pub(crate) fn is(&self, process: rustix::process::Pid) -> bool {
         process.as_raw_pid() == self.pid.as_raw()
     }
