@@ -4,7 +4,6 @@ use crate::plain_text::harmless;
 use crate::quantities::counted;
 use mapper_control::schema::{AdoptReply, ReleaseReply};
 
-/// What was adopted and what it has now.
 pub(crate) fn adopted(reply: &AdoptReply) -> String {
     harmless(&format!(
         "{} is application {} (id {}): {} on {} ({})",
@@ -20,7 +19,6 @@ pub(crate) fn adopted(reply: &AdoptReply) -> String {
     )) + "\n"
 }
 
-/// What was released and what could not be put back.
 pub(crate) fn released(reply: &ReleaseReply) -> String {
     let before = match &reply.trouble {
         None => " and has what it had before".to_owned(),

@@ -10,7 +10,6 @@ use mapper_control::schema::ExplainReply;
 /// The longest bar of a curve.
 const BAR: f64 = 30.0;
 
-/// The explanation as text.
 pub(crate) fn view(reply: &ExplainReply, width: Width) -> String {
     let mut out = heading(reply, width);
     if !reply.curve.is_empty() {

@@ -3,13 +3,6 @@
 //! Asks the daemon over its socket and prints the answer: a table for people, as wide as their
 //! terminal and in colour only there, or with `--json` the reply itself for programs. Nothing is
 //! computed here; what a view shows is in the reply.
-//!
-//! - [`arguments`]: the command line;
-//! - [`status_view`], [`explain_view`], [`policies_view`], [`adopt_view`], [`reload_view`]: one view for
-//!   each question;
-//! - [`top`]: the machine and its applications, drawn again and again;
-//! - [`doctor_view`]: what the machine offers, looked at here, with or without a daemon;
-//! - [`table`], [`quantities`], [`plain_text`]: columns, numbers, and text that is not trusted.
 
 mod adopt_view;
 mod arguments;

@@ -29,7 +29,6 @@ impl Width {
         told.or_else(measured).map_or(Self::DEFAULT, Self::new)
     }
 
-    /// The number of columns.
     pub(crate) const fn columns(self) -> usize {
         self.0
     }
@@ -47,7 +46,6 @@ pub(crate) fn harmless(text: &str) -> String {
         .collect()
 }
 
-/// The text, cut to so many columns.
 pub(crate) fn cut(text: &str, limit: usize) -> String {
     if columns(text) <= limit {
         return text.to_owned();

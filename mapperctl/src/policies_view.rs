@@ -5,7 +5,6 @@ use crate::table::{Cell, Column, Table};
 use anstyle::Style;
 use mapper_control::schema::{PoliciesReply, PolicyKind};
 
-/// The policies as text.
 pub(crate) fn view(reply: &PoliciesReply, width: Width) -> String {
     let mut table = Table::new([
         Column::word("POLICY"),

@@ -3,7 +3,6 @@
 use crate::plain_text::harmless;
 use mapper_control::schema::ReloadReply;
 
-/// One line for each change.
 pub(crate) fn view(reply: &ReloadReply) -> String {
     let mut text = String::new();
     if reply.changed.is_empty() && reply.needs_restart.is_empty() {

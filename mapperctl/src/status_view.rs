@@ -10,7 +10,6 @@ use mapper_control::schema::{
 };
 use mapper_model::{MemoryRate, TeamMode};
 
-/// The status as text.
 pub(crate) fn view(status: &Status, width: Width) -> String {
     let mut out = heading(status, width);
     out.push('\n');

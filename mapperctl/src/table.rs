@@ -20,7 +20,6 @@ pub(crate) enum Align {
     Right,
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     title: &'static str,
@@ -58,7 +57,6 @@ impl Column {
     }
 }
 
-/// A cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -66,7 +64,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A cell in a style.
     pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self {
             text: harmless(text.as_ref()),
@@ -88,7 +85,6 @@ struct Row {
     notes: Vec<String>,
 }
 
-/// A table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<const N: usize> {
     columns: [Column; N],
@@ -98,7 +94,6 @@ pub(crate) struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table without rows.
     pub(crate) const fn new(columns: [Column; N]) -> Self {
         Self {
             columns,
@@ -121,7 +116,6 @@ impl<const N: usize> Table<N> {
         });
     }
 
-    /// The table as text.
     pub(crate) fn render(&self, width: Width) -> String {
         let widths = self.widths(width);
         let mut out = String::new();

@@ -3,10 +3,6 @@
 //! A picture of the machine with each hardware thread marked by the application that holds it, above a
 //! table of the applications. It is drawn anew from every status that the daemon sends; when the daemon
 //! goes away the last picture stays, marked as old, and the next daemon is waited for.
-//!
-//! - [`screen`]: what is shown, drawn from a status: no input, no output;
-//! - [`machine_map`]: the picture of the machine;
-//! - [`marks`]: which letter and colour stands for which application.
 
 mod machine_map;
 mod marks;

@@ -13,7 +13,6 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use std::collections::BTreeMap;
 
-/// Everything that is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen<'s> {
     /// The last status of the daemon; `None` before the first.
@@ -24,7 +23,6 @@ pub(super) struct Screen<'s> {
     pub(super) skipped: usize,
 }
 
-/// Whether the daemon answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Daemon<'s> {
     Answers,
