@@ -75,21 +75,16 @@ pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
 }
 
 pub(super) fn attributes(item: &Item) -> &[syn::Attribute] {
-    head(item).map_or(&[], |head| head.attributes)
+    head(item).map_or(&[], |(attributes, _)| attributes)
 }
 
 /// The name that an item defines.
 pub(super) fn name(item: &Item) -> Option<&syn::Ident> {
-    head(item)?.name
+    head(item)?.1
 }
 
-struct Head<'a> {
-    attributes: &'a [syn::Attribute],
-    name: Option<&'a syn::Ident>,
-}
-
-fn head(item: &Item) -> Option<Head<'_>> {
-    let (attributes, name) = match item {
+fn head(item: &Item) -> Option<(&Vec<syn::Attribute>, Option<&syn::Ident>)> {
+    Some(match item {
         Item::Const(item) => (&item.attrs, Some(&item.ident)),
         Item::Enum(item) => (&item.attrs, Some(&item.ident)),
         Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
@@ -103,6 +98,5 @@ fn head(item: &Item) -> Option<Head<'_>> {
         Item::Union(item) => (&item.attrs, Some(&item.ident)),
         Item::Use(item) => (&item.attrs, None),
         _ => return None,
-    };
-    Some(Head { attributes, name })
+    })
 }

@@ -42,7 +42,7 @@ impl Demo {
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
         let text = include_str!("../../experiments/demo.toml");
         let mut experiment = Experiment::parse("demo.toml", text)?;
-        experiment.choose_mixes(&self.pairs)?;
+        experiment.choose(&self.pairs, "pair", |mix| Some(&mix.name))?;
         if !self.settings.is_empty() {
             experiment.replace_settings(&Setting::find_all(&self.settings)?);
         }
@@ -172,8 +172,7 @@ impl Live {
         let mut settings = Setting::find_all(&self.setting).context("--setting")?;
         if settings.is_empty() {
             settings.clone_from(&experiment.settings);
-            let optional = &experiment.optional_settings;
-            settings.retain(|of| has_dlb || !is_dlb(of) || !optional.contains(&of.key));
+            settings.retain(|of| has_dlb || !is_dlb(of));
         }
         ensure!(
             has_dlb || !settings.iter().any(is_dlb),
@@ -210,7 +209,7 @@ impl Teams {
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
         let text = include_str!("../../experiments/teams.toml");
         let mut experiment = Experiment::parse("teams.toml", text)?;
-        experiment.choose_groups(&self.groups)?;
+        experiment.choose(&self.groups, "group", |mix| mix.group.as_ref())?;
         experiment.method.repetitions = NonZero::new(usize::from(self.reps)).context("--reps")?;
         let outputs = Outputs::claim(Paths {
             json: self.json.as_deref(),

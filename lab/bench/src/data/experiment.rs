@@ -97,8 +97,7 @@ const fn one() -> NonZero<usize> {
     NonZero::<usize>::MIN
 }
 
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "WrittenMember")]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) program: Program,
     /// Its share of the calibrated work.
@@ -121,6 +120,14 @@ pub(crate) struct Mix {
     #[serde(default)]
     pub(crate) runtime: Runtime,
     #[serde(rename = "programs")]
+    names: Vec<String>,
+    /// Shares of the calibrated work and of the calibrated time, by default all and none.
+    #[serde(default)]
+    work: Vec<f64>,
+    #[serde(default)]
+    starts_after: Vec<f64>,
+    /// The programs with these.
+    #[serde(skip)]
     pub(crate) members: Vec<Member>,
     /// By default those of the experiment.
     #[serde(default, deserialize_with = "by_keys")]
@@ -174,9 +181,6 @@ pub(crate) struct Experiment {
     /// Every setting of the mixes once; in the file, those of mixes that name none.
     #[serde(deserialize_with = "by_keys")]
     pub(crate) settings: Vec<Setting>,
-    /// Those of `settings` that are left out where they cannot be had.
-    #[serde(default)]
-    pub(crate) optional_settings: Vec<String>,
     /// Keys of the settings that others are compared with.
     #[serde(default)]
     pub(crate) baselines: Vec<String>,
@@ -194,51 +198,6 @@ pub(crate) struct Experiment {
 fn by_keys<'de, D: Deserializer<'de>>(keys: D) -> Result<Vec<Setting>, D::Error> {
     let keys = Vec::<String>::deserialize(keys)?;
     Setting::find_all(&keys).map_err(serde::de::Error::custom)
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WrittenMember {
-    Whole(String),
-    Part {
-        program: String,
-        #[serde(default = "whole")]
-        work: f64,
-        #[serde(default)]
-        starts_after: f64,
-    },
-}
-
-const fn whole() -> f64 {
-    1.0
-}
-
-impl TryFrom<WrittenMember> for Member {
-    type Error = anyhow::Error;
-
-    fn try_from(written: WrittenMember) -> anyhow::Result<Self> {
-        let (program, work, starts_after) = match written {
-            WrittenMember::Whole(program) => (program, 1.0, 0.0),
-            WrittenMember::Part {
-                program,
-                work,
-                starts_after,
-            } => (program, work, starts_after),
-        };
-        ensure!(
-            work > 0.0 && work <= 10.0,
-            "work = {work} of {program}: give a share above 0 and at most 10"
-        );
-        ensure!(
-            (0.0..=10.0).contains(&starts_after),
-            "starts_after = {starts_after} of {program}: give a share from 0 to 10"
-        );
-        Ok(Self {
-            program: Program::find(&program)?,
-            work,
-            starts_after,
-        })
-    }
 }
 
 impl Method {
@@ -269,29 +228,51 @@ impl Method {
 impl Mix {
     /// The mix of a text such as `md+cg`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let names = text.split(['+', ',']).map(str::trim);
-        let members = names.map(|name| Member::try_from(WrittenMember::Whole(name.to_owned())));
-        let members = members.collect::<anyhow::Result<Vec<_>>>();
+        let names = text.split(['+', ',']).map(|name| name.trim().to_owned());
         let mut mix = Self {
             name: String::new(),
             group: None,
             story: None,
             runtime: Runtime::default(),
-            members: members.with_context(|| format!("mix {text:?}"))?,
+            names: names.collect(),
+            work: Vec::new(),
+            starts_after: Vec::new(),
+            members: Vec::new(),
             settings: Vec::new(),
         };
+        mix.find_members()
+            .with_context(|| format!("mix {text:?}"))?;
         let count = mix.members.len();
         ensure!(
             (2..=MOST_PROGRAMS).contains(&count),
             "mix {text:?}: {count} of 2 to {MOST_PROGRAMS} programs; write them like md+cg"
         );
-        mix.name_by_programs();
         Ok(mix)
     }
 
-    fn name_by_programs(&mut self) {
-        let names = self.members.iter().map(|of| of.program.name.as_str());
-        self.name = names.collect::<Vec<_>>().join("+");
+    /// Finds its programs, and names it after them if it has no name.
+    fn find_members(&mut self) -> anyhow::Result<()> {
+        for (at, name) in self.names.iter().enumerate() {
+            let work = self.work.get(at).copied().unwrap_or(1.0);
+            ensure!(
+                work > 0.0 && work <= 10.0,
+                "work = {work} of {name}: give a share above 0 and at most 10"
+            );
+            let starts_after = self.starts_after.get(at).copied().unwrap_or(0.0);
+            ensure!(
+                (0.0..=10.0).contains(&starts_after),
+                "starts_after = {starts_after} of {name}: give a share from 0 to 10"
+            );
+            self.members.push(Member {
+                program: Program::find(name).context("programs")?,
+                work,
+                starts_after,
+            });
+        }
+        if self.name.is_empty() {
+            self.name = self.names.join("+");
+        }
+        Ok(())
     }
 
     /// Whether any of its programs has such threads.
@@ -308,10 +289,9 @@ impl Experiment {
     /// Reads an experiment from the file called `name`.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let mut read: Self = reader::read(name, text)?;
-        for mix in &mut read.mixes {
-            if mix.name.is_empty() {
-                mix.name_by_programs();
-            }
+        for (place, mix) in read.mixes.iter_mut().enumerate() {
+            let found = mix.find_members();
+            found.with_context(|| format!("{name}: mix[{place}]"))?;
             if mix.settings.is_empty() {
                 mix.settings.clone_from(&read.settings);
             }
@@ -350,7 +330,6 @@ impl Experiment {
         }
         let headline = self.headline.as_ref().map(|of| &of.setting);
         for (name, keys) in [
-            ("optional_settings", self.optional_settings.iter().collect()),
             ("baselines", self.baselines.iter().collect()),
             ("promised_against", self.promised_against.iter().collect()),
             ("headline", headline.into_iter().collect::<Vec<_>>()),
@@ -415,17 +394,8 @@ impl Experiment {
         keys
     }
 
-    /// Keeps the mixes of these names; all for no names.
-    pub(crate) fn choose_mixes(&mut self, names: &[String]) -> anyhow::Result<()> {
-        self.choose(names, "pair", |mix| Some(&mix.name))
-    }
-
-    /// Keeps the mixes of these groups; all for no names.
-    pub(crate) fn choose_groups(&mut self, names: &[String]) -> anyhow::Result<()> {
-        self.choose(names, "group", |mix| mix.group.as_ref())
-    }
-
-    fn choose(
+    /// Keeps the mixes of which `of`, a `what`, is among these names; all for no names.
+    pub(crate) fn choose(
         &mut self,
         names: &[String],
         what: &str,
@@ -491,7 +461,6 @@ impl Experiment {
         let has = |key: &String| settings.iter().any(|setting| setting.key == *key);
         let has_group = |name: &String| mixes.iter().any(|mix| mix.group.as_ref() == Some(name));
         self.baselines.retain(has);
-        self.optional_settings.retain(has);
         self.promised_against = self.promised_against.take().filter(has);
         self.headline = self.headline.take().filter(|of| has(&of.setting));
         for of in &mut self.expectations {
@@ -544,9 +513,9 @@ pub(crate) mod tests {
             (
                 "[\"md\", \"cg\"]",
                 "[\"md\", \"nobody\"]",
-                "mix[1].programs[1]: there is no program \"nobody\"",
+                "mix[1]: programs: there is no program \"nobody\"",
             ),
-            ("work = 1.2", "work = 0", "mix[4].programs[0]: work = 0"),
+            ("work = [1.2", "work = [0", "mix[4]: work = 0"),
             (
                 "\"virtual\"]",
                 "\"elastic\"]",
@@ -586,7 +555,10 @@ pub(crate) mod tests {
     #[test]
     fn every_team_mode_is_compared_with_plain_linux_by_a_program_alone() {
         let mut teams = experiment("teams.toml");
-        teams.choose_groups(&["alone".to_owned()]).unwrap();
+        let alone = ["alone".to_owned()];
+        teams
+            .choose(&alone, "group", |mix| mix.group.as_ref())
+            .unwrap();
         assert!(teams.mixes.iter().all(|mix| mix.members.len() == 1));
         let expected = teams.expectations.iter().flat_map(|of| &of.settings);
         let expected: Vec<&String> = expected.collect();
@@ -608,14 +580,13 @@ pub(crate) mod tests {
     #[test]
     fn an_unknown_mix_is_refused_with_the_valid_names_and_a_mix_named_twice_runs_once() {
         let mut demo = experiment("demo.toml");
-        let error = demo.choose_mixes(&["md+nothing".into()]).unwrap_err();
-        let error = error.to_string();
+        let mut choose = |names: &[String]| demo.choose(names, "pair", |mix| Some(&mix.name));
+        let error = choose(&["md+nothing".to_owned()]).unwrap_err().to_string();
         assert!(
             error.contains("md+nothing") && error.contains("triad+mandelbrot"),
             "{error}"
         );
-        let twice = ["md+cg".to_owned(), "md+cg".to_owned()];
-        demo.choose_mixes(&twice).unwrap();
+        choose(&["md+cg".to_owned(), "md+cg".to_owned()]).unwrap();
         assert_eq!(demo.mixes.len(), 1);
     }
 
