@@ -9,15 +9,14 @@
 //!                       └─ refused ─► (nothing) └── no process left ─► (gone)
 //! ```
 //!
-//! A *pending* application waits a few milliseconds for others that arrive with it, so that each gets
-//! its proper share at once instead of the first being given everything and losing it again. An
-//! *orphan* is one whose launcher is gone while some of its processes run on; it is managed like any
-//! other.
+//! A *pending* application waits a few milliseconds for others that arrive with it, so that each gets its share
+//! immediately instead of the first being given everything and losing it again. An *orphan* is managed like any other
+//! application; its launcher has ended while some of its processes run on.
 //!
 //! Handlers of requests get the owners they need and return an [`Effect`], on which the loop acts.
 //!
-//! Invariants: an application is released exactly once; every arrival and departure is followed by a
-//! decision; with no application, and nothing left to do for those that were released, there is no timer.
+//! Invariants: an application is released exactly once; every arrival and departure is followed by a decision; without
+//! applications, and with nothing left to do for released ones, there is no timer.
 
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -30,7 +29,7 @@ use crate::registry::app::Lease;
 use crate::registry::page;
 use crate::registry::pending::Pending;
 use crate::requests::effect::{Effect, Handled};
-use crate::requests::permit::{internal, invalid};
+use crate::requests::permit::{Permit, internal, invalid};
 use crate::requests::{adopt, explain, launch, policies, release, reload, report};
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::store::Store;
@@ -51,15 +50,14 @@ use tokio::time::Instant;
 /// How long a newcomer waits for others that arrive with it.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// How often the state is saved while nothing else calls for it.
+/// How often the state is saved while nothing changes.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// The same where the kernel does not keep which processes belong to an application: one that was started
-/// and lost its parent between the last save and a crash of the daemon would not be found again.
+/// The same where the kernel does not keep which processes belong to an application: a process that was started and
+/// lost its parent between the last save and a crash of the daemon would not be found again.
 const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 
-/// How long an orderly stop waits until the state is written: well below the time that service managers
-/// give a stop.
+/// How long an orderly stop waits until the state is written: less than service managers allow for a stop.
 const LAST_SAVE: Duration = Duration::from_secs(3);
 
 /// All state, by owner.
@@ -76,19 +74,18 @@ pub(crate) struct Daemon {
 /// When what is due.
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
-    /// The next interval ends; `None` while there is neither an application nor anything left to do for one
-    /// that was released.
+    /// The end of the interval; `None` while there is no application and nothing left to do for released ones.
     pub(crate) next_interval: Option<Instant>,
     /// The last decision of an interval.
     last_interval: Option<Instant>,
-    /// The state was last saved because it was time.
+    /// The last periodic save.
     last_saved: Option<Instant>,
-    /// Newcomers have waited long enough.
+    /// When the waiting newcomers are admitted.
     gathered: Option<Instant>,
 }
 
 impl Daemon {
-    /// Takes over every application that still runs. To be called before anything else happens.
+    /// Takes over every application that still runs. Has to be called first.
     pub(crate) fn take_over(&mut self, legacy: Legacy) {
         takeover::take_over(
             legacy,
@@ -100,7 +97,7 @@ impl Daemon {
         if self.has_work() {
             self.membership_changed();
         } else {
-            // There is no decision that would look at what is left.
+            // No decision does it.
             self.refresh();
         }
     }
@@ -117,7 +114,7 @@ impl Daemon {
                         tracing::info!("{name}: stopping");
                         break;
                     }
-                    // The answer is in the log.
+                    // The log has the answer.
                     Asked::Reload => drop(self.reload()),
                 },
                 () = at(self.timing.gathered) => self.admit_gathered(),
@@ -144,8 +141,7 @@ impl Daemon {
                 } else {
                     let Handled { answer, effect } = self.answer(&peer, request);
                     self.act(effect);
-                    // The client may have hung up.
-                    let _ = reply.send(answer);
+                    let _hung_up = reply.send(answer);
                 }
             }
             Message::LeaseEnded { app } => {
@@ -161,14 +157,14 @@ impl Daemon {
                     &self.decider,
                     &self.telemetry,
                 );
-                // The scraper may have hung up.
-                let _ = reply.send(text);
+                let _hung_up = reply.send(text);
             }
             Message::MayHaveEnded { app } => self.end_if_empty(app),
         }
     }
 
     fn answer(&mut self, peer: &Peer, request: Request) -> Handled {
+        let permit = Permit::of(peer, &self.config);
         let Self {
             config,
             registry,
@@ -177,47 +173,39 @@ impl Daemon {
             telemetry,
             ..
         } = self;
-        match request {
-            Request::Status => Handled::from(Ok(status::status(
-                peer, config, registry, machine, decider, telemetry,
-            ))),
-            Request::Explain(asked) => Handled::from(explain::explain(
-                peer,
-                &asked.name,
-                config,
-                registry,
-                machine,
-                decider,
+        let answer = match request {
+            Request::Status => Ok(status::status(
+                &permit, config, registry, machine, decider, telemetry,
             )),
-            Request::Policies => Handled::from(Ok(policies::policies(decider))),
-            Request::Report(asked) => {
-                Handled::from(report::report(peer, asked.app, config, registry, machine))
+            Request::Explain(asked) => {
+                explain::explain(&permit, &asked.name, registry, machine, decider)
             }
-            Request::Release(asked) => release::release(
-                peer,
-                &asked.name,
-                config,
-                registry,
-                machine,
-                decider,
-                telemetry,
-            ),
-            Request::Adopt(request) => Handled::from(self.adopt(peer, *request).map(Reply::Adopt)),
-            Request::Reload => Handled::from(self.reload_for(peer).map(Reply::Reload)),
+            Request::Policies => Ok(policies::policies(decider)),
+            Request::Report(asked) => report::report(&permit, asked.app, registry, machine),
+            Request::Release(asked) => {
+                return release::release(
+                    &permit,
+                    &asked.name,
+                    registry,
+                    machine,
+                    decider,
+                    telemetry,
+                );
+            }
+            Request::Adopt(request) => self.adopt(peer, *request).map(Reply::Adopt),
+            Request::Reload => self.reload_for(&permit).map(Reply::Reload),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
                 self.end_if_empty(app);
-                Handled::from(Ok(Reply::Exited {}))
+                Ok(Reply::Exited {})
             }
-            Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => {
-                Handled::from(Err(internal(
-                    "the call was routed to the wrong handler".to_owned(),
-                )))
-            }
-        }
+            Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => Err(
+                internal("the call was routed to the wrong handler".to_owned()),
+            ),
+        };
+        Handled::from(answer)
     }
 
-    /// Does what has to follow a request.
     fn act(&mut self, effect: Effect) {
         match effect {
             Effect::None => {}
@@ -226,9 +214,7 @@ impl Daemon {
             Effect::Decide => self.decide(Trigger::Membership),
             Effect::NewPace => {
                 self.decide(Trigger::Membership);
-                let now = Instant::now();
-                self.timing.last_interval = Some(now);
-                self.timing.next_interval = Some(now + self.interval());
+                self.begin_interval(Instant::now());
             }
         }
     }
@@ -242,10 +228,9 @@ impl Daemon {
                 gathered.get_or_insert_with(|| Instant::now() + GATHER);
             }
             Err(error) => {
-                self.telemetry.tally.refused();
+                self.telemetry.tally.refused += 1;
                 tracing::info!(pid, uid, "launch refused: {error}");
-                // The client may have hung up.
-                let _ = reply.send(Err(error));
+                let _hung_up = reply.send(Err(error));
             }
         }
     }
@@ -276,8 +261,8 @@ impl Daemon {
             return;
         }
         self.membership_changed();
-        // Without groups nothing but the file tells the next daemon which processes are managed. A disk
-        // that is slower than this is not waited for.
+        // Without groups the next daemon finds the managed processes by the file alone. It does not wait for a disk
+        // that is slower than this.
         if self.machine.enforcer.capabilities().members == MembersKept::BySavedState {
             self.store.flush(adopt::SAVED_FIRST);
         }
@@ -303,7 +288,7 @@ impl Daemon {
         let target = request.target.clone();
         let adopted = self.try_adopt(peer, request);
         if let Err(error) = &adopted {
-            self.telemetry.tally.refused();
+            self.telemetry.tally.refused += 1;
             tracing::info!(uid = peer.uid, "{target} not adopted: {error}");
         }
         adopted
@@ -332,7 +317,7 @@ impl Daemon {
             return Err(error);
         }
         tracing::info!(app = app.0, by = peer.uid, "adopted {target}");
-        self.telemetry.tally.adopted();
+        self.telemetry.tally.adoptions += 1;
         self.membership_changed();
         if let Some(reply) = adopt::reply(&prepared, &self.registry, &mut self.machine) {
             return Ok(reply);
@@ -344,8 +329,8 @@ impl Daemon {
         ))
     }
 
-    fn reload_for(&mut self, peer: &Peer) -> Result<ReloadReply, ErrorReply> {
-        reload::check(peer, &self.config)?;
+    fn reload_for(&mut self, permit: &Permit<'_>) -> Result<ReloadReply, ErrorReply> {
+        permit.check_reload()?;
         self.reload().map_err(|error| invalid(format!("{error:#}")))
     }
 
@@ -363,7 +348,7 @@ impl Daemon {
             self.act(reloaded.effect);
             reloaded.reply
         });
-        service::reloaded(match reply {
+        service::ready(match reply {
             Ok(_) => "configuration read again",
             Err(_) => "the configuration has an error and was not applied",
         });
@@ -385,8 +370,8 @@ impl Daemon {
         if self.machine.enforcer.unfinished() != unfinished {
             self.save(Ending::Running);
         }
-        // An application that ended, or was released by the decision, stops the timer if it was the last.
-        // What the pass took affects the next interval.
+        // The timer stops if the last application ended or was released by the decision. The cost of the pass affects
+        // the next interval.
         self.timing.next_interval = self.has_work().then(|| now + self.interval());
         let save_every = match self.machine.enforcer.capabilities().members {
             MembersKept::ByKernel => SAVE_EVERY,
@@ -399,7 +384,7 @@ impl Daemon {
         }
     }
 
-    /// Takes a decision because an application came or left, and sees to it that a whole interval follows.
+    /// Takes a decision because an application came or left, and begins a new interval.
     pub(crate) fn membership_changed(&mut self) {
         self.decide(Trigger::Membership);
         self.save(Ending::Running);
@@ -412,8 +397,8 @@ impl Daemon {
             return;
         }
         let last = *self.timing.last_interval.get_or_insert(now);
-        // The interval in which an application came or left gives no sample, so a new one begins here; but
-        // programs that come and go all the time must not delay decisions for ever.
+        // The interval in which an application came or left gives no sample, so a new one begins here; but programs that
+        // come and go all the time must not delay decisions for ever.
         self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
         service::status(&format!("{} applications", self.registry.apps.len()));
     }
@@ -430,7 +415,7 @@ impl Daemon {
         );
     }
 
-    /// Reads which processes there are, where no decision does.
+    /// Reads which processes exist, where no decision does.
     fn refresh(&mut self) {
         if let Err(error) = self.machine.enforcer.refresh() {
             tracing::warn!("processes not read: {}", chain(&error));
@@ -441,13 +426,17 @@ impl Daemon {
         self.store
             .save(ending, &self.registry, &self.machine, &self.decider);
     }
+    fn begin_interval(&mut self, now: Instant) {
+        self.timing.last_interval = Some(now);
+        self.timing.next_interval = Some(now + self.interval());
+    }
 
-    /// Whether intervals are to follow.
+    /// Whether intervals have to follow.
     fn has_work(&self) -> bool {
         !self.registry.apps.is_empty() || self.machine.enforcer.unfinished() != Unfinished::Nothing
     }
 
-    /// The time from one decision to the next, at present.
+    /// The present time between two decisions.
     fn interval(&self) -> Duration {
         Duration::from_nanos(self.decider.pacing.interval_ns())
     }
@@ -472,7 +461,7 @@ impl Daemon {
         );
     }
 
-    /// Gives all CPUs back.
+    /// Returns all CPUs to the applications.
     fn stop(&mut self) {
         service::stopping();
         self.save(Ending::Stopping);

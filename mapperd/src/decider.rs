@@ -6,13 +6,12 @@ use mapper_model::Topology;
 use mapper_pipeline::pacing::Change;
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
 
-/// The controller with the rhythm of its decisions.
+/// The controller, and how often it decides.
 pub(crate) struct Decider {
     pub(crate) controller: Controller,
-    /// How many decisions were taken.
     pub(crate) decisions: u64,
     pub(crate) pacing: Pacing,
-    /// The stretched interval that was last logged; `None` while it is as set.
+    /// The stretched interval that was last logged; `None` while the interval is as configured.
     logged_interval_ns: Option<u64>,
 }
 
@@ -30,18 +29,17 @@ impl Decider {
         self.controller.topology()
     }
 
-    /// Sets how often decisions are to be taken.
     pub(crate) fn set_pace(&mut self, interval: Interval, budget: OverheadBudget) {
         self.pacing.set(interval.nanoseconds(), budget);
         self.logged_interval_ns = None;
     }
 
-    /// Stretches the interval when a pass costs more than the budget, and ends that when it does not.
+    /// Stretches the interval while a pass costs more than the budget.
     pub(crate) fn adapt_interval(&mut self, cost_ns: u64, settings: &Settings) {
         match self.pacing.passed(cost_ns) {
             Change::None => {}
             Change::Stretched(stretched) => {
-                // Costs vary, and with them the interval: only a change by half is logged.
+                // Costs vary, and the interval with them: only a change by half is logged.
                 let changed = self.logged_interval_ns.is_none_or(|logged| {
                     let less = logged.min(stretched.interval_ns);
                     logged.max(stretched.interval_ns) > less + less / 2

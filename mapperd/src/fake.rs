@@ -1,4 +1,4 @@
-//! A daemon on a fake machine of eight CPUs, whose enforcer only records what it is asked for. For tests.
+//! For tests: a daemon on a fake machine of eight CPUs, whose enforcer only records what is requested.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
@@ -46,7 +46,7 @@ const SHAPE: Shape = Shape {
     threads_per_core: 1,
 };
 
-/// What the enforcer was asked for, and what it reports.
+/// What was requested of the enforcer, and what it reports.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) sets: BTreeMap<AppId, CpuSet>,
@@ -261,7 +261,6 @@ impl FakeMachine {
         }
     }
 
-    /// Adopts a group of that name.
     pub(crate) fn adopt(&mut self, peer: &Peer, group: &str) -> Result<AppId, ErrorReply> {
         let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
         Ok(self.daemon.adopt(peer, request)?.app)
@@ -269,18 +268,19 @@ impl FakeMachine {
 }
 
 pub(crate) fn root() -> Peer {
-    user_numbered(0)
+    Peer::of(0, &[])
 }
 
 /// A user who is neither root nor runs the test.
 pub(crate) fn user() -> Peer {
-    user_numbered(rustix::process::geteuid().as_raw() + 1000)
+    Peer::of(rustix::process::geteuid().as_raw() + 1000, &[])
 }
 
-fn user_numbered(uid: u32) -> Peer {
-    Peer {
-        pid: 1,
-        uid,
-        groups: [].into(),
+/// Fails unless every part occurs in the text of an error.
+#[track_caller]
+pub(crate) fn assert_says(error: impl std::fmt::Display, parts: &[&str]) {
+    let text = format!("{error:#}");
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! 1. *Refresh*: which processes and threads belong to each application.
 //! 2. *Surroundings*: CPUs, sets and limits that others have changed ([`machine::surroundings`](surroundings)).
-//! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)). A counter reading becomes a
-//!    rate in the controller's first step (`mapper_characterise`).
-//! 4. *Decide*: [`Controller::step`](mapper_pipeline::Controller::step), a pure function of what was
-//!    observed before; recorded, if asked for.
+//! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)). The controller's first step turns
+//!    counter readings into rates (`mapper_characterise`).
+//! 4. *Decide*: [`Controller::step`](mapper_pipeline::Controller::step), a pure function of the observations so far;
+//!    recorded on request.
 //! 5. *Account*: what the interval gave to each application.
-//! 6. *Check*: a plan with an error is a fault of a policy; nothing of it is put in force.
+//! 6. *Check*: a plan with an error is a fault of a policy and is not enforced.
 //! 7. *Enforce*: CPUs, then memory, then pages ([`machine::enforce`](enforce)).
 //! 8. *Adapt*: a pass that costs more than the budget stretches the interval.
 
@@ -27,7 +27,7 @@ use mapper_model::{Activity, Observation, Plan, Trigger};
 use mapper_pipeline::{Severity, check};
 use std::time::{Duration, Instant};
 
-/// Takes one decision and puts it in force.
+/// Takes one decision and enforces it.
 pub(crate) fn pass(
     trigger: Trigger,
     settings: &Settings,
@@ -39,7 +39,7 @@ pub(crate) fn pass(
 ) {
     let started = Instant::now();
     let cpu_time = ThreadCpuTime::now();
-    // Whatever is logged until the end of the pass carries the number of the interval.
+    // Log lines of the pass carry the number of the interval.
     let span = tracing::info_span!("interval", interval = decider.decisions + 1, cause = ?trigger);
     let _entered = span.enter();
     if let Err(error) = machine.enforcer.refresh() {
@@ -52,7 +52,7 @@ pub(crate) fn pass(
     }
     let trigger = match changed {
         Surroundings::AsBefore => trigger,
-        // What was measured across the change is no sample.
+        // Measurements across the change are no sample.
         Surroundings::Changed | Surroundings::Released => Trigger::Membership,
     };
     decider.decisions += 1;
@@ -67,25 +67,21 @@ pub(crate) fn pass(
     account(&observation, &floors, registry, decider);
     if may_be_enforced(&plan, &observation, decider, telemetry) {
         enforce(&plan, registry, machine, decider, telemetry);
-        // Arrivals and departures are saved when all that belongs to them is done.
+        // For arrivals and departures the caller saves.
         if trigger == Trigger::Interval && !plan.actions.is_empty() {
             store.save(Ending::Running, registry, machine, decider);
         }
     }
-    telemetry.tally.decided(started.elapsed());
-    let times = Times {
-        observe_ns: nanoseconds(observed),
-        decide_ns: nanoseconds(decided - observed),
-        enforce_ns: nanoseconds(started.elapsed() - decided),
-    };
-    log_decision(registry.apps.len(), &plan, times);
-    // What an arrival costs, such as opening counters, is not what the next interval costs.
+    let total = started.elapsed();
+    telemetry.tally.decision_s.observe(total.as_secs_f64());
+    log_decision(registry.apps.len(), &plan, [observed, decided, total]);
+    // The cost of an arrival, such as opening counters, is not that of the next interval.
     if trigger == Trigger::Interval {
         decider.adapt_interval(cpu_time.elapsed_ns(), settings);
     }
 }
 
-/// The floors that the interval was planned by.
+/// The floors that the interval was planned with.
 fn floors(registry: &Registry) -> Vec<Option<f64>> {
     let planned = registry.apps.iter().map(|app| app.record.planned.as_ref());
     planned.map(|planned| planned?.share.floor).collect()
@@ -116,8 +112,7 @@ fn account(
     }
 }
 
-/// Checks the plan. One with an error is a mistake in a policy: nothing of it is put in force, and every
-/// application keeps what it has.
+/// Checks the plan. One with an error is a fault of a policy: every application keeps what it has.
 fn may_be_enforced(
     plan: &Plan,
     observation: &Observation,
@@ -139,22 +134,12 @@ fn may_be_enforced(
     valid
 }
 
-/// Where the time of a decision went.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    observe_ns: u64,
-    decide_ns: u64,
-    enforce_ns: u64,
-}
-
-/// One line for each interval: at level info if something was moved, else at debug, so that a steady
-/// machine does not fill the journal.
-fn log_decision(applications: usize, plan: &Plan, times: Times) {
-    let Times {
-        observe_ns,
-        decide_ns,
-        enforce_ns,
-    } = times;
+/// One line for each interval: at level info if something was moved, else at debug, so that a steady machine does not
+/// fill the journal. The times are those since the start of the pass.
+fn log_decision(applications: usize, plan: &Plan, [observed, decided, total]: [Duration; 3]) {
+    let observe_ns = nanoseconds(observed);
+    let decide_ns = nanoseconds(decided - observed);
+    let enforce_ns = nanoseconds(total - decided);
     let (decisions, moves) = (plan.apps.len(), plan.actions.len());
     if moves == 0 {
         tracing::debug!(
@@ -179,7 +164,6 @@ fn log_decision(applications: usize, plan: &Plan, times: Times) {
     }
 }
 
-/// The CPU time of this thread at a moment.
 #[derive(Clone, Copy, Debug)]
 struct ThreadCpuTime(Duration);
 

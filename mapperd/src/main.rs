@@ -1,11 +1,10 @@
 //! The daemon: observes, decides and enforces every interval.
 //!
-//! One task, [`daemon::Daemon`], owns everything that changes: the applications, the controller, the
-//! enforcer, the counters, the pages. Whatever happens outside reaches it as a [`message::Message`]
-//! or as a timer: a call on the socket ([`socket::server`]), the end of a process ([`machine::watch`]), an interval
-//! that has passed, a signal. So there is no lock and no order of locks to get wrong, and a decision
-//! always sees one consistent state. Only the saved state and a recording are written by threads of their own
-//! ([`store::saver`], [`telemetry::record`]), since a slow disk must not delay decisions and launches.
+//! One task, [`daemon::Daemon`], owns everything that changes: the applications, the controller, the enforcer, the
+//! counters, the pages. Every event reaches it as a [`message::Message`] (a call on the socket ([`socket::server`]),
+//! the end of a process ([`machine::watch`])), a timer or a signal. So there are no locks, and a decision always sees
+//! one consistent state. Only the saved state and a recording have threads of their own ([`store::saver`],
+//! [`telemetry::record`]), since a slow disk must not delay decisions and launches.
 //!
 //! ```text
 //!  socket ──► connection tasks ──┐
@@ -16,9 +15,6 @@
 //! ```
 //!
 //! An idle daemon has no timer running, but for the watchdog of the service manager.
-//!
-//! Exit status: 0 after an orderly stop; 1 when something failed; 2 for a wrong command line; 3 when
-//! a daemon already listens on the socket.
 
 mod config;
 mod daemon;
@@ -65,17 +61,15 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some(folder) = mapper_manual::asked_for(&words) {
         let section = mapper_manual::Section::Administration;
-        return match mapper_manual::write(args::Args::command(), section, folder) {
-            Ok(_) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.into(), 1),
-        };
+        let written = mapper_manual::write(args::Args::command(), section, folder);
+        return done(written.map(|_| ()).map_err(Into::into));
     }
     let args = match args::Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) => args::with_hint(error, &words).exit(),
     };
     if args.config_schema {
-        return done(file::ConfigFile::schema().and_then(|schema| tell(&schema)));
+        return done(file::ConfigFile::schema().and_then(|schema| print(&schema)));
     }
     if let Some(args::Task::Calibrate { out }) = &args.task {
         return done(profile::calibrate(&args, out.as_deref()));
@@ -93,14 +87,13 @@ fn main() -> ExitCode {
             // It may be another machine's file.
             say(&format!("warning: {error:#}"));
         }
-        return done(tell(&settings.checked()));
+        return done(print(&settings.checked()));
     }
     logging::start();
     former_places::warn_of(&settings.moved);
     match run(settings) {
-        Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<paths::AlreadyRunning>() => fail(&error, ALREADY_RUNNING),
-        Err(error) => fail(&error, 1),
+        outcome => done(outcome),
     }
 }
 
@@ -117,13 +110,13 @@ fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // There is no other place to report to if standard error is closed.
+    // An error cannot be reported anywhere else.
     let line = format!("mapperd: {line}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Prints to standard output. A reader that has seen enough is no failure.
-fn tell(text: &str) -> anyhow::Result<()> {
+/// Prints to standard output. That the reader closes the pipe is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -142,7 +135,7 @@ fn run(settings: Settings) -> anyhow::Result<()> {
 async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     // Before any client can find this daemon: until then SIGHUP would end it.
     let signals = service::Signals::listen()?;
-    // The socket comes next: whether this daemon may run at all is decided there.
+    // Next, since the socket decides whether this daemon may run at all.
     let socket = paths::listen(&settings.socket, settings.audience)?;
     settings.reserve_is_here()?;
     let topology = selection::topology()?;
@@ -155,25 +148,19 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let enforcer = selection::enforcer(&settings)?;
     let mut controller = Controller::new(settings.pipeline.clone(), topology.value)
         .context("configuration names no policy")?;
-    let state_dir = settings
-        .state_dir
-        .as_deref()
-        .map(StateDir::open)
-        .transpose()?;
+    let state_dir = settings.state_dir.as_deref();
+    let state_dir = state_dir.map(StateDir::open).transpose()?;
     let legacy = takeover::Legacy::find(state_dir.as_ref());
     let saver = state_dir.map(Saver::start).transpose()?;
     legacy.teach(&mut controller);
-    let recorder = settings
-        .record
-        .as_deref()
-        .map(|path| record::Recorder::create(path, &controller))
-        .transpose()?;
+    let recording = settings.record.as_deref();
+    let recorder = recording.map(|path| record::Recorder::create(path, &controller));
     let watchdog = service::Watchdog::from_environment();
     let (sender, inbox) = message::channel();
     let clock: Box<dyn Clock> = Box::new(MonotonicClock);
     let telemetry = Telemetry {
         tally: Tally::default(),
-        recorder,
+        recorder: recorder.transpose()?,
         started_ns: clock.now_ns(),
     };
     let mut machine = Machine {
@@ -203,10 +190,10 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         timing: Timing::default(),
     };
     daemon.take_over(legacy);
-    let _metrics_socket = match &metrics.socket {
-        Some(path) => Some(metrics_server::serve_unix(path, sender.clone())?),
-        None => None,
-    };
+    let metrics_socket = metrics.socket.as_deref();
+    let _metrics_socket = metrics_socket
+        .map(|path| metrics_server::serve_unix(path, sender.clone()))
+        .transpose()?;
     if let Some(address) = metrics.tcp {
         metrics_server::serve_tcp(address, sender.clone()).await?;
     }

@@ -2,7 +2,7 @@
 
 use crate::config::access::{Access, AccessRule};
 use crate::daemon::Daemon;
-use crate::fake::{FIRST_PROCESS, FakeMachine, root, user};
+use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
 use crate::machine::observe::left_by_operator;
 use crate::machine::process;
 use crate::registry::pending::Launch;
@@ -85,13 +85,8 @@ fn a_user_who_sets_the_cpus_of_an_own_group_takes_none_from_others() {
     let released = [greedy, too].map(|app| (app, Departure::ToItsOwner));
     assert_eq!(seen.released, released);
     assert_eq!(seen.sets[&other], CpuSet::first(8));
-    let left: Vec<_> = machine
-        .daemon
-        .registry
-        .apps
-        .iter()
-        .map(|app| app.record.id)
-        .collect();
+    let left = machine.daemon.registry.apps.iter();
+    let left: Vec<_> = left.map(|app| app.record.id).collect();
     assert_eq!(left, [other]);
 }
 
@@ -139,17 +134,17 @@ fn applications_count_against_the_user_who_requested_them() {
         ..AccessRule::default()
     };
     let user = user();
-    // What root has managed of the user's is no matter of the user's.
+    // What root has adopted of the user's does not count.
     let mut machine = FakeMachine::with_processes_of(user.uid);
     machine.daemon.config.access = Access::resolve(std::slice::from_ref(&one)).unwrap();
     machine.adopt(&root(), "/jobs/1").unwrap();
     machine.adopt(&user, "/jobs/2").unwrap();
-    // What the user has managed is, also if another user runs in it.
+    // What the user has adopted does, even if another user runs in it.
     let mut machine = FakeMachine::with_processes_of(user.uid + 1);
     machine.daemon.config.access = Access::resolve(&[one]).unwrap();
     machine.adopt(&user, "/jobs/1").unwrap();
-    let told = machine.adopt(&user, "/jobs/2").unwrap_err().to_string();
-    assert!(told.contains("applications beyond 1"), "{told}");
+    let refused = machine.adopt(&user, "/jobs/2").unwrap_err();
+    assert_says(&refused, &["applications beyond 1"]);
 }
 
 #[test]

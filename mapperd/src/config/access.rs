@@ -1,13 +1,11 @@
 //! Access rules: what each user may request and see.
 //!
-//! Many users share a machine and its daemon; a promise of 100 %, a weight of 100 or a minimum of all
-//! CPUs would take from all others. So each request is checked against a *grant*. Grants are rules in the
-//! configuration (`[[access]]`); the first that names the user, or one of the user's groups, applies, else
-//! the default. Root and the user who runs the daemon may do everything.
+//! Each request is checked against a *grant*, since a promise of 100 %, a weight of 100 or a minimum of all CPUs
+//! would take from all other users. Grants are rules in the configuration (`[[access]]`); the first that names the
+//! user, or one of the user's groups, applies, else the default. Root and the daemon's user may do everything.
 //!
-//! Users and groups are those that the kernel reports for the connection. Names in rules are looked up when
-//! the configuration is read; an unknown name is an error, since a rule that silently applies to no user may
-//! permit what it was meant to forbid.
+//! Users and groups are those that the kernel reports for the connection. An unknown name in a rule is an error,
+//! since a rule that silently applies to no user may permit what it was meant to forbid.
 
 use crate::config::peer::Peer;
 use nix::unistd::{Group, User};
@@ -46,9 +44,8 @@ pub(crate) struct AccessRule {
     pub(crate) see: See,
 }
 
-/// What a user may request for memory. While the kernel moves memory of one group, every writer of CPUs to
-/// another group and every move of a process waits for it (before Linux 6.18, in `cpuset_write_resmask` and
-/// `cpuset_post_attach`): decisions and launches of all users.
+/// What a user may request for memory. While the kernel moves memory of one group, decisions and launches of all
+/// users wait (before Linux 6.18, in `cpuset_write_resmask` and `cpuset_post_attach`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MemoryGrant {
@@ -100,13 +97,7 @@ impl AccessRule {
 
 /// The rules with names looked up.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Access(Vec<Resolved>);
-
-#[derive(Clone, PartialEq, Debug)]
-struct Resolved {
-    whom: Whom,
-    rule: AccessRule,
-}
+pub(crate) struct Access(Vec<(Whom, AccessRule)>);
 
 /// The users a rule applies to: users and groups by number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -122,32 +113,26 @@ impl Whom {
         users: &[String],
         groups: &[String],
     ) -> Result<Self, UnknownName> {
-        let unknown = |what, name: &String| UnknownName {
-            number,
-            what,
-            name: name.clone(),
+        let resolve = |what, name: &String, found: fn(&str) -> Option<u32>| {
+            let unknown = || UnknownName {
+                number,
+                what,
+                name: name.clone(),
+            };
+            let id = name.parse().ok().or_else(|| found(name));
+            id.ok_or_else(unknown)
         };
-        let uid = |name: &String| {
-            let found = || Some(User::from_name(name).ok()??.uid.as_raw());
-            name.parse()
-                .ok()
-                .or_else(found)
-                .ok_or_else(|| unknown("user", name))
-        };
-        let gid = |name: &String| {
-            let found = || Some(Group::from_name(name).ok()??.gid.as_raw());
-            name.parse()
-                .ok()
-                .or_else(found)
-                .ok_or_else(|| unknown("group", name))
-        };
+        let uid = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
+        let gid = |name: &str| Some(Group::from_name(name).ok()??.gid.as_raw());
+        let uids = users.iter().map(|name| resolve("user", name, uid));
+        let gids = groups.iter().map(|name| resolve("group", name, gid));
         Ok(Self {
-            uids: users.iter().map(uid).collect::<Result<_, _>>()?,
-            gids: groups.iter().map(gid).collect::<Result<_, _>>()?,
+            uids: uids.collect::<Result<_, _>>()?,
+            gids: gids.collect::<Result<_, _>>()?,
         })
     }
 
-    /// Whether the rule is for this user. One that names no user applies to every user.
+    /// Whether the rule is for this user. One without names is for every user.
     pub(crate) fn includes(&self, peer: &Peer) -> bool {
         (self.uids.is_empty() && self.gids.is_empty())
             || self.uids.contains(&peer.uid)
@@ -159,55 +144,33 @@ impl Whom {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rule {number}: {what} {name:?} does not exist; give the name or number of one that does")]
 pub(crate) struct UnknownName {
-    number: usize,
+    /// The place of the rule, counted from 1.
+    pub(crate) number: usize,
     what: &'static str,
     name: String,
 }
 
-impl UnknownName {
-    /// Which rule it is, counted from 1.
-    pub(crate) const fn number(&self) -> usize {
-        self.number
-    }
-}
-
 impl Access {
-    /// Looks names up.
     pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, UnknownName> {
-        let one = |(place, rule): (usize, &AccessRule)| {
-            Ok(Resolved {
-                whom: Whom::resolve(place + 1, &rule.users, &rule.groups)?,
-                rule: rule.clone(),
-            })
+        let one = |(number, rule): (usize, &AccessRule)| {
+            let whom = Whom::resolve(number, &rule.users, &rule.groups)?;
+            Ok((whom, rule.clone()))
         };
-        rules
-            .iter()
-            .enumerate()
-            .map(one)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let resolved = (1..).zip(rules).map(one);
+        Ok(Self(resolved.collect::<Result<_, _>>()?))
     }
 
     /// What a user may do.
     pub(crate) fn grant(&self, peer: &Peer) -> AccessRule {
-        self.0
-            .iter()
-            .find(|rule| rule.whom.includes(peer))
-            .map_or_else(AccessRule::default, |found| found.rule.clone())
+        let found = self.0.iter().find(|(whom, _)| whom.includes(peer));
+        found.map_or_else(AccessRule::default, |(_, rule)| rule.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn peer(uid: u32, groups: &[u32]) -> Peer {
-        Peer {
-            pid: 1,
-            uid,
-            groups: groups.into(),
-        }
-    }
+    use crate::fake::assert_says;
 
     #[test]
     fn the_first_rule_that_names_user_or_group_decides() {
@@ -224,17 +187,15 @@ mod tests {
         ])
         .unwrap();
         for (peer, weight) in [
-            (peer(1001, &[50]), 2.0),
-            (peer(1002, &[7, 50]), 3.0),
-            (peer(0, &[]), 3.0),
-            (peer(1003, &[7]), 4.0),
+            (Peer::of(1001, &[50]), 2.0),
+            (Peer::of(1002, &[7, 50]), 3.0),
+            (Peer::of(0, &[]), 3.0),
+            (Peer::of(1003, &[7]), 4.0),
         ] {
             assert_eq!(access.grant(&peer).max_weight, weight, "{peer:?}");
         }
-        assert_eq!(
-            Access::default().grant(&peer(1, &[])),
-            AccessRule::default()
-        );
+        let open = Access::default().grant(&Peer::of(1, &[]));
+        assert_eq!(open, AccessRule::default());
     }
 
     #[test]
@@ -244,10 +205,6 @@ mod tests {
             ..AccessRule::default()
         };
         let error = Access::resolve(&[AccessRule::default(), rule]).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("rule 2") && text.contains("no-such-group"),
-            "{text}"
-        );
+        assert_says(&error, &["rule 2", "no-such-group"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::config::interval::Interval;
-use crate::config::types::{Audience, EnforcerChoice};
+use crate::config::types::{AllocationName, Audience, EnforcerChoice, MappingName};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use mapper_host::observe::Choice as CounterChoice;
@@ -41,11 +41,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE")]
     pub(crate) overhead_budget: Option<OverheadBudget>,
     /// Policy that decides how many CPUs each application gets [default: mapper]
-    #[arg(long, value_name = "NAME", value_parser = allocation_policy)]
-    pub(crate) allocation: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allocation: Option<AllocationName>,
     /// Policy that decides which CPUs [default: sam_mph]
-    #[arg(long, value_name = "NAME", value_parser = mapping_policy)]
-    pub(crate) mapping: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mapping: Option<MappingName>,
     /// How CPUs are confined: auto, cgroup or affinity [default: auto, with --user affinity]
     #[arg(long, value_name = "KIND")]
     pub(crate) enforcer: Option<EnforcerChoice>,
@@ -81,7 +81,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Which users the daemon serves.
     pub(crate) const fn audience(&self) -> Audience {
         if self.user {
             Audience::Owner
@@ -105,7 +104,7 @@ pub(crate) enum Task {
     },
 }
 
-/// What is said of a command line that cannot be read. Who gives `--check-config` a file meant `--config`.
+/// The error, with a hint where `--check-config` was given the file that belongs to `--config`.
 pub(crate) fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
     let (Some(ContextValue::String(file)), true) = (
         error.get(ContextKind::InvalidSubcommand),
@@ -118,14 +117,6 @@ pub(crate) fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
          mapperd --check-config --config {file}\n"
     );
     Args::command().error(ErrorKind::InvalidSubcommand, hint)
-}
-
-fn allocation_policy(name: &str) -> Result<String, mapper_allocate::UnknownPolicy> {
-    mapper_allocate::find(name).map(|_| name.to_owned())
-}
-
-fn mapping_policy(name: &str) -> Result<String, mapper_placement::UnknownPolicy> {
-    mapper_placement::find(name).map(|_| name.to_owned())
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The keys of the configuration file.
 //!
-//! Keys that are left out have defaults; `deploy/mapper.toml` lists every key with its default and meaning,
-//! and `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
+//! Each key has a default; `deploy/mapper.toml` lists all with default and meaning, and
+//! `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
 
 use crate::config::access::AccessRule;
 use crate::config::interval::Interval;
 use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRule;
-use crate::config::types::EnforcerChoice;
+use crate::config::types::{AllocationName, EnforcerChoice, MappingName, parsed};
 use mapper_allocate::AllocationConfig;
 use mapper_characterise::CharacteriserConfig;
 use mapper_host::observe::Choice as CounterChoice;
@@ -16,7 +16,6 @@ use mapper_pipeline::OverheadBudget;
 use mapper_placement::PlacementConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -28,17 +27,21 @@ use std::path::PathBuf;
 #[schemars(title = "mapper.toml")]
 pub(crate) struct ConfigFile {
     /// Time between two decisions, from 20ms to 10s, such as "1s" or "250ms".
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
     pub(crate) interval: Option<Interval>,
     /// Policy that decides how many CPUs each application gets; `mapperctl policies` lists them.
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
-    pub(crate) allocation: Option<Parsed<AllocationName>>,
+    pub(crate) allocation: Option<AllocationName>,
     /// How CPUs are confined: "auto", "cgroup" or "affinity".
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
     pub(crate) enforcer: Option<EnforcerChoice>,
     /// What is measured: "auto", "hardware" or "software".
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
-    pub(crate) counters: Option<Parsed<CounterChoice>>,
+    pub(crate) counters: Option<CounterChoice>,
     /// The control socket.
     pub(crate) socket: Option<PathBuf>,
     /// CPUs that are never assigned, such as "0-1".
@@ -56,8 +59,9 @@ pub(crate) struct ConfigFile {
     // The places of `expert`'s keys in earlier versions; see `former_places`.
     #[schemars(skip)]
     pub(crate) overhead_budget: Option<OverheadBudget>,
+    #[serde(deserialize_with = "parsed")]
     #[schemars(skip)]
-    pub(crate) mapping: Option<Parsed<MappingName>>,
+    pub(crate) mapping: Option<MappingName>,
     #[schemars(skip)]
     pub(crate) cgroup_root: Option<PathBuf>,
     #[schemars(skip)]
@@ -82,8 +86,9 @@ pub(crate) struct ConfigFile {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Expert {
     /// Policy that decides which CPUs; `mapperctl policies` lists them.
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
-    pub(crate) mapping: Option<Parsed<MappingName>>,
+    pub(crate) mapping: Option<MappingName>,
     /// Share of the interval that observing, deciding and enforcing may take, from 0.001 to 0.5; beyond, the
     /// interval is stretched. 0: whatever it takes.
     #[schemars(with = "Option<f64>")]
@@ -125,43 +130,5 @@ fn loopback<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAd
             "metrics address {text:?}: give an address and port on the loopback device, such as \
              127.0.0.1:9455"
         ))),
-    }
-}
-
-/// A value that is written in the file as on the command line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Parsed<T>(pub(crate) T);
-
-impl<'de, T> Deserialize<'de> for Parsed<T>
-where
-    T: std::str::FromStr<Err: fmt::Display>,
-{
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
-    }
-}
-
-/// The name of an allocation policy that exists.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct AllocationName(pub(crate) String);
-
-impl std::str::FromStr for AllocationName {
-    type Err = mapper_allocate::UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        mapper_allocate::find(name).map(|_| Self(name.to_owned()))
-    }
-}
-
-/// The name of a placement policy that exists.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct MappingName(pub(crate) String);
-
-impl std::str::FromStr for MappingName {
-    type Err = mapper_placement::UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        mapper_placement::find(name).map(|_| Self(name.to_owned()))
     }
 }

@@ -1,6 +1,4 @@
-//! Keys of the configuration file that stood elsewhere in earlier versions.
-//!
-//! A file that uses a former place still works; a warning names the new one.
+//! Keys of the configuration file at their places in earlier versions, which still work with a warning.
 
 use crate::config::file::ConfigFile;
 use crate::config::moved::Moved;
@@ -13,7 +11,7 @@ pub(crate) fn warn_of(moved: &[Moved]) {
     }
 }
 
-/// Takes what is given at a former place over to its new one.
+/// Moves a value from its former place to its new one.
 fn take<T: PartialEq>(
     former: Option<T>,
     now: &mut T,
@@ -33,7 +31,7 @@ fn take<T: PartialEq>(
     Ok(Some(place))
 }
 
-/// Takes everything that the file gives at a former place over to its new one.
+/// Moves everything that the file gives at a former place to its new one.
 pub(crate) fn resolve(file: &mut ConfigFile) -> anyhow::Result<()> {
     macro_rules! take {
         ($($former:ident => $now:ident as $given:expr;)*) => {

@@ -1,16 +1,12 @@
 //! The time between two decisions.
 
-use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The time between two decisions, from 20 ms to 10 s.
-///
-/// Below, the cost of reading and moving threads exceeds what better decisions bring; above, a
-/// program of a minute's length would hardly see one.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+/// The time between two decisions, from 20 ms to 10 s. Below, reading and moving threads costs more than better
+/// decisions bring; above, a program of a minute's length would hardly see one.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interval(Duration);
 
 /// A text that is no valid interval.
@@ -22,7 +18,6 @@ const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Interval {
-    /// At most 10 s.
     pub(crate) const fn nanoseconds(self) -> u64 {
         self.0.as_nanos() as u64
     }
@@ -54,14 +49,6 @@ impl FromStr for Interval {
     }
 }
 
-impl TryFrom<String> for Interval {
-    type Error = BadInterval;
-
-    fn try_from(text: String) -> Result<Self, BadInterval> {
-        text.parse()
-    }
-}
-
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -77,6 +64,7 @@ impl fmt::Display for Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
 
     #[test]
     fn seconds_and_milliseconds_are_read() {
@@ -87,10 +75,8 @@ mod tests {
             (" 20ms ", 20),
             ("10s", 10_000),
         ] {
-            assert_eq!(
-                text.parse::<Interval>().unwrap().nanoseconds(),
-                ms * 1_000_000
-            );
+            let interval: Interval = text.parse().unwrap();
+            assert_eq!(interval.nanoseconds(), ms * 1_000_000);
         }
     }
 
@@ -99,11 +85,8 @@ mod tests {
         for text in [
             "19ms", "10.001s", "1", "", "s", "-1s", "nan s", "1e300s", "1m",
         ] {
-            let error = text.parse::<Interval>().unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("{text:?}")) && error.contains("20ms to 10s"),
-                "{error}"
-            );
+            let error = text.parse::<Interval>().unwrap_err();
+            assert_says(error, &[&format!("{text:?}"), "20ms to 10s"]);
         }
     }
 }

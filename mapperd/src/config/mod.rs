@@ -1,6 +1,4 @@
-//! What the daemon is configured with: the command line, the configuration file and their defaults.
-//!
-//! Nothing here knows of the daemon; a value that was read is valid.
+//! The command line, the configuration file and their defaults. A value that was read is valid.
 
 pub(crate) mod access;
 pub(crate) mod args;

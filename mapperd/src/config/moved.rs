@@ -1,8 +1,6 @@
-//! A key of the configuration file that is given where it stood in earlier versions.
-
 use std::fmt;
 
-/// A key or table that the file gives at its former place.
+/// A key or table that the file gives at its place in earlier versions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Moved {
     pub(crate) from: &'static str,

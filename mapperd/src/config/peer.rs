@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The process at the other end of a connection.
 
 use std::sync::Arc;
 
@@ -9,4 +9,15 @@ pub(crate) struct Peer {
     pub(crate) uid: u32,
     /// Its groups when it connected.
     pub(crate) groups: Arc<[u32]>,
+}
+
+#[cfg(test)]
+impl Peer {
+    pub(crate) fn of(uid: u32, groups: &[u32]) -> Self {
+        Self {
+            pid: 1,
+            uid,
+            groups: groups.into(),
+        }
+    }
 }

@@ -1,21 +1,16 @@
-//! Rules about programs: what the operator, or the project, knows about a program that its user need
-//! not know.
+//! Rules about programs, which their users need not know.
 //!
-//! Two lists of the same form: `[[program]]` in the configuration, and the *shipped list*
-//! (`validated.toml`), which names programs that the project has run in a team mode and found right. In
-//! each the first rule that fits the program and its user decides. What a launch gets, given the
-//! options of its user, is decided in [`terms`](crate::requests::terms).
+//! Two lists have this form: `[[program]]` in the configuration, and the *shipped list* (`validated.toml`) of
+//! programs that the project has tested in a team mode. In each the first rule that fits the program and its user
+//! decides; [`terms`](crate::requests::terms) combines them with the options of the user.
 
 use crate::config::access::{UnknownName, Whom};
 use crate::config::peer::Peer;
+use crate::config::types::parsed;
 use mapper_control::schema::{Program, RuntimeChoice, Schedule, Threads};
 use mapper_model::{Qos, TeamMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::fmt;
-
-/// The list that mapper is delivered with.
-const SHIPPED: &str = include_str!("validated.toml");
 
 /// A rule: which programs of which users it is for, and what it sets where the user gave no flag.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
@@ -35,8 +30,9 @@ pub(crate) struct ProgramRule {
     /// Groups whose members it is for, by name or number. Without users and groups it is for every user.
     pub(crate) groups: Vec<String>,
     /// The team mode: "fixed", "virtual" or "follow".
+    #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
-    pub(crate) teams: Option<Written<TeamMode>>,
+    pub(crate) teams: Option<TeamMode>,
     /// Threads to start with: "alloc", "all" or a number.
     #[schemars(with = "Option<String>")]
     pub(crate) threads: Option<Threads>,
@@ -51,17 +47,6 @@ pub(crate) struct ProgramRule {
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Whether it has its CPUs to itself, if the user may have that and the machine offers it.
     pub(crate) isolated: Option<bool>,
-}
-
-/// A value that is written as on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Written<T>(pub(crate) T);
-
-impl<'de, T: std::str::FromStr<Err: fmt::Display>> Deserialize<'de> for Written<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
-    }
 }
 
 /// A pattern for paths and names.
@@ -91,10 +76,9 @@ impl Pattern {
     }
 }
 
-/// Whether a pattern stands for the whole of a text. Takes steps in proportion to the product of their
-/// lengths at most, and stops where nothing can fit any more.
+/// Whether a pattern matches the whole of a text. Time: at most the product of their lengths.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    // The places in the text up to which what was read of the pattern can stand.
+    // The places in the text up to which the pattern read so far matches.
     let mut ends = vec![false; text.len() + 1];
     ends[0] = true;
     let mut rest = pattern;
@@ -128,7 +112,7 @@ impl TryFrom<String> for BuildId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        // The longest that a launcher tells has 128 digits, twice those of SHA-256.
+        // The longest that a launcher sends has 128 digits, twice those of SHA-256.
         if !(8..=128).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             let shown: String = text.chars().take(80).collect();
             return Err(format!(
@@ -143,7 +127,7 @@ impl RuleError {
     /// Which rule it is, counted from 1.
     pub(crate) const fn number(&self) -> usize {
         match self {
-            Self::UnknownName(error) => error.number(),
+            Self::UnknownName(error) => error.number,
             Self::Empty { number }
             | Self::RelativePath { number, .. }
             | Self::PathAsName { number, .. }
@@ -152,7 +136,7 @@ impl RuleError {
     }
 }
 
-/// Rules that cannot be followed.
+/// A rule that cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuleError {
     #[error("program {0}")]
@@ -179,16 +163,15 @@ pub(crate) enum RuleError {
 /// A list of rules with names looked up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ProgramRules {
-    /// Where they stand, as users see it.
+    /// The file they are in, for messages.
     origin: String,
     rules: Vec<(Whom, ProgramRule)>,
 }
 
 impl ProgramRules {
-    /// The rules that stand in the file `origin`.
+    /// The rules of the file `origin`.
     pub(crate) fn resolve(origin: &str, rules: &[ProgramRule]) -> Result<Self, RuleError> {
-        let one = |(place, rule): (usize, &ProgramRule)| {
-            let number = place + 1;
+        let one = |(number, rule): (usize, &ProgramRule)| {
             let settles = rule.teams.is_some()
                 || rule.threads.is_some()
                 || rule.schedule.is_some()
@@ -211,28 +194,21 @@ impl ProgramRules {
                 let name = name.clone();
                 return Err(RuleError::PathAsName { number, name });
             }
-            match (rule.teams, rule.runtime) {
-                (Some(Written(teams)), Some(RuntimeChoice::Off)) if teams != TeamMode::Fixed => {
-                    return Err(RuleError::TeamsWithoutRuntime { number, teams });
-                }
-                _ => {}
+            if let (Some(teams), Some(RuntimeChoice::Off)) = (rule.teams, rule.runtime)
+                && teams != TeamMode::Fixed
+            {
+                return Err(RuleError::TeamsWithoutRuntime { number, teams });
             }
-            Ok((
-                Whom::resolve(number, &rule.users, &rule.groups)?,
-                rule.clone(),
-            ))
+            let whom = Whom::resolve(number, &rule.users, &rule.groups)?;
+            Ok((whom, rule.clone()))
         };
+        let resolved = (1..).zip(rules).map(one);
         Ok(Self {
             origin: origin.to_owned(),
-            rules: rules
-                .iter()
-                .enumerate()
-                .map(one)
-                .collect::<Result<_, _>>()?,
+            rules: resolved.collect::<Result<_, _>>()?,
         })
     }
 
-    /// The shipped list.
     pub(crate) fn shipped() -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -240,23 +216,21 @@ impl ProgramRules {
             #[serde(default)]
             program: Vec<ProgramRule>,
         }
-        let file: File = toml::from_str(SHIPPED)?;
+        let file: File = toml::from_str(include_str!("validated.toml"))?;
         Ok(Self::resolve("the shipped list", &file.program)?)
     }
 
-    /// The first rule for this program of this user, and how it is called. Of a program of which nothing is
-    /// known, only rules can be for that say nothing of the file.
+    /// The first rule for this program of this user, and its name for messages. Without a program, only rules that
+    /// name no file.
     pub(crate) fn find(
         &self,
         peer: &Peer,
         program: Option<&Program>,
     ) -> Option<(&ProgramRule, String)> {
-        let (place, (_, rule)) = self
-            .rules
-            .iter()
-            .enumerate()
-            .find(|(_, (whom, rule))| whom.includes(peer) && rule.is_for(program))?;
-        Some((rule, format!("rule {} of {}", place + 1, self.origin)))
+        let mut rules = (1..).zip(&self.rules);
+        let (number, (_, rule)) =
+            rules.find(|(_, (whom, rule))| whom.includes(peer) && rule.is_for(program))?;
+        Some((rule, format!("rule {number} of {}", self.origin)))
     }
 }
 
@@ -267,37 +241,17 @@ impl ProgramRule {
         };
         let name = program.path.rsplit('/').next().unwrap_or_default();
         let build_id = program.build_id.as_deref().unwrap_or_default();
-        let path = self.path.as_ref();
-        path.is_none_or(|path| path.fits(&program.path))
-            && self.name.as_ref().is_none_or(|wanted| wanted.fits(name))
-            && self
-                .build_id
-                .as_ref()
-                .is_none_or(|wanted| build_id.to_ascii_lowercase().starts_with(&wanted.0))
-    }
-}
-
-/// What tests of rules, and of what comes of them, begin with.
-#[cfg(test)]
-pub(crate) mod testing {
-    use super::{ProgramRules, try_rules};
-    use crate::config::peer::Peer;
-
-    pub(crate) fn peer() -> Peer {
-        Peer {
-            pid: 1,
-            uid: 1000,
-            groups: vec![100].into(),
-        }
-    }
-
-    pub(crate) fn rules(text: &str) -> ProgramRules {
-        try_rules(text).unwrap()
+        let build_id = build_id.to_ascii_lowercase();
+        let fits = |wanted: &Option<Pattern>, text| wanted.as_ref().is_none_or(|w| w.fits(text));
+        let wanted = self.build_id.as_ref();
+        fits(&self.path, &program.path)
+            && fits(&self.name, name)
+            && wanted.is_none_or(|wanted| build_id.starts_with(&wanted.0))
     }
 }
 
 #[cfg(test)]
-fn try_rules(text: &str) -> anyhow::Result<ProgramRules> {
+pub(crate) fn try_rules(text: &str) -> anyhow::Result<ProgramRules> {
     let file = crate::config::file::ConfigFile::parse(text)?;
     Ok(ProgramRules::resolve("m.toml", &file.program)?)
 }
@@ -305,37 +259,35 @@ fn try_rules(text: &str) -> anyhow::Result<ProgramRules> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
     use proptest::prelude::*;
 
     #[test]
-    fn a_rule_that_cannot_be_followed_is_named_with_its_own_line() {
-        let fine = "[[program]]\nqos = 0.5\n";
-        for (bad, says) in [
-            ("name = \"a\"", "line 4: program rule 2: sets nothing"),
-            (
-                "users = [\"no-such-user\"]\nqos = 0.5",
-                "line 4: program rule 2: user",
-            ),
-        ] {
-            let error = try_rules(&format!("{fine}\n[[program]]\n{bad}\n")).unwrap_err();
-            assert!(format!("{error:#}").starts_with(says), "{error:#}");
-        }
+    fn an_invalid_rule_is_named_with_its_own_line() {
+        let starts = |text: &str, says: &str| {
+            let error = format!("{:#}", try_rules(text).unwrap_err());
+            assert!(error.starts_with(says), "{error}");
+        };
+        let fine = "[[program]]\nqos = 0.5\n\n[[program]]\n";
+        let second = |rule: &str| format!("{fine}{rule}\n");
+        starts(
+            &second("name = \"a\""),
+            "line 4: program rule 2: sets nothing",
+        );
+        let unknown = second("users = [\"no-such-user\"]\nqos = 0.5");
+        starts(&unknown, "line 4: program rule 2: user");
         let inline = "program = [\n  { qos = 0.5 },\n  { name = \"a\" },\n]\n";
-        let error = format!("{:#}", try_rules(inline).unwrap_err());
-        assert!(error.starts_with("line 3: program rule 2"), "{error}");
+        starts(inline, "line 3: program rule 2");
         let access = "[[access]]\nmax_qos = 0.5\n[[access]]\nusers = [\"no-such-user\"]\n";
-        let error = format!("{:#}", try_rules(access).unwrap_err());
-        assert!(error.starts_with("line 3: access rule 2"), "{error}");
-        let long = "ab".repeat(65);
-        let text = format!("[[program]]\nbuild_id = \"{long}\"\nqos = 0.5\n");
-        let error = format!("{:#}", try_rules(&text).unwrap_err());
-        assert!(error.contains("8 to 128 hex"), "{error}");
+        starts(access, "line 3: access rule 2");
     }
 
     #[test]
     fn an_invalid_rule_is_named_with_its_fix() {
+        let long = format!("build_id = \"{}\"\nqos = 0.5", "ab".repeat(65));
         for (text, says) in [
-            ("name = \"a\"", &["program rule 1", "sets nothing"][..]),
+            (&*long, &["8 to 128 hex"][..]),
+            ("name = \"a\"", &["program rule 1", "sets nothing"]),
             (
                 "teams = \"virtual\"\nruntime = \"off\"",
                 &["program rule 1", "leave one of them out"],
@@ -360,10 +312,7 @@ mod tests {
             ("threads = \"many\"", &["line 2", "alloc"]),
         ] {
             let error = try_rules(&format!("[[program]]\n{text}\n")).unwrap_err();
-            let error = format!("{error:#}");
-            for part in says {
-                assert!(error.contains(part), "{text}: {error}");
-            }
+            assert_says(&error, says);
         }
     }
 
@@ -372,10 +321,8 @@ mod tests {
         let shipped = ProgramRules::shipped().unwrap();
         assert!(!shipped.rules.is_empty());
         for (_, rule) in &shipped.rules {
-            assert!(
-                rule.build_id.is_some(),
-                "a name does not tell a build: {rule:?}"
-            );
+            // A name says nothing about the build.
+            assert!(rule.build_id.is_some(), "{rule:?}");
             assert!(rule.users.is_empty() && rule.groups.is_empty());
         }
     }

@@ -2,11 +2,11 @@
 
 use crate::config::access::Access;
 use crate::config::args::Args;
-use crate::config::file::{ConfigFile, MetricsConfig, Parsed};
+use crate::config::file::{ConfigFile, MetricsConfig};
 use crate::config::interval::Interval;
 use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRules;
-use crate::config::types::{Audience, EnforcerChoice, ProfilePlace};
+use crate::config::types::{Audience, EnforcerChoice, ProfilePlace, base_directory, variable};
 use anyhow::{Context, bail};
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::observe::Choice as CounterChoice;
@@ -14,11 +14,7 @@ use mapper_model::CpuSet;
 use mapper_pipeline::{OverheadBudget, PipelineConfig};
 use std::path::{Path, PathBuf};
 
-/// The system daemon's configuration.
 const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
-
-/// A user's, below `XDG_CONFIG_HOME`.
-const USER_CONFIG: &str = "mapper/mapper.toml";
 
 /// All settings of the daemon.
 #[derive(Clone, Debug)]
@@ -32,22 +28,18 @@ pub(crate) struct Settings {
     pub(crate) counters: CounterChoice,
     pub(crate) reserve: CpuSet,
     pub(crate) record: Option<PathBuf>,
-    /// Where is kept what outlives a restart; without it nothing is.
+    /// What outlives a restart is kept here; without it nothing is.
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) pipeline: PipelineConfig,
-    /// Where measured thresholds are.
     pub(crate) machine_profile: ProfilePlace,
-    /// Who may do what.
     pub(crate) access: Access,
-    /// What is settled for programs whose users leave it open.
+    /// The operator's rules about programs.
     pub(crate) programs: ProgramRules,
     /// The rules that mapper is delivered with.
     pub(crate) shipped_programs: ProgramRules,
-    /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
     /// What the file gives at a former place.
     pub(crate) moved: Vec<Moved>,
-    /// The configuration file that was read, if there is one.
     read_from: Option<PathBuf>,
     /// The command line, to read everything again.
     sources: Args,
@@ -59,22 +51,16 @@ impl Settings {
         Self::gather(self.sources.clone())
     }
 
-    /// The CPUs that are never assigned: all of the settings that a measurement of the machine needs.
+    /// The CPUs that are never assigned, for a measurement of the machine.
     pub(crate) fn reserve(args: &Args) -> anyhow::Result<CpuSet> {
-        let file = match config_path(args) {
-            Some(path) => ConfigFile::read(&path)?,
-            None => ConfigFile::default(),
-        };
+        let file = read_file(config_path(args).as_deref())?;
         Ok(args.reserve.clone().or(file.reserve).unwrap_or_default())
     }
 
     /// Reads the configuration file and adds what the command line and the environment say.
     pub(crate) fn gather(args: Args) -> anyhow::Result<Self> {
         let path = config_path(&args);
-        let file = match &path {
-            Some(path) => ConfigFile::read(path)?,
-            None => ConfigFile::default(),
-        };
+        let file = read_file(path.as_deref())?;
         let origin = path.as_ref().map(|path| path.display().to_string());
         let mut settings = Self::merge(args, file, &origin.unwrap_or_default())?;
         settings.read_from = path;
@@ -107,22 +93,17 @@ impl Settings {
         Ok(())
     }
 
-    /// What the command line says, else what the file says, else the defaults.
-    /// `origin` is where the file was, for people.
+    /// The command line comes before the file, which comes before the defaults. `origin` names the file for people.
     pub(crate) fn merge(args: Args, file: ConfigFile, origin: &str) -> anyhow::Result<Self> {
         let expert = file.expert;
         let sources = args.clone();
         let audience = args.audience();
         let defaults = PipelineConfig::default();
+        let allocation = args.allocation.or(file.allocation).map(|name| name.0);
+        let mapping = args.mapping.or(expert.mapping).map(|name| name.0);
         let pipeline = PipelineConfig {
-            allocation: args
-                .allocation
-                .or(file.allocation.map(|Parsed(name)| name.0))
-                .unwrap_or(defaults.allocation),
-            mapping: args
-                .mapping
-                .or(expert.mapping.map(|Parsed(name)| name.0))
-                .unwrap_or(defaults.mapping),
+            allocation: allocation.unwrap_or(defaults.allocation),
+            mapping: mapping.unwrap_or(defaults.mapping),
             monitor: expert.characterise,
             allocate: expert.allocate,
             map: expert.placement,
@@ -136,26 +117,19 @@ impl Settings {
             Audience::Everybody => EnforcerChoice::Auto,
             Audience::Owner => EnforcerChoice::Affinity,
         });
+        let overhead_budget = args.overhead_budget.or(expert.overhead_budget);
+        let state_dir = args.state_dir.or(expert.state_dir);
         Ok(Self {
             audience,
             socket,
             interval: args.interval.or(file.interval).unwrap_or_default(),
-            overhead_budget: args
-                .overhead_budget
-                .or(expert.overhead_budget)
-                .unwrap_or_default(),
+            overhead_budget: overhead_budget.unwrap_or_default(),
             enforcer,
             cgroup_root: args.cgroup_root.or(expert.cgroup_root),
-            counters: args
-                .counters
-                .or(file.counters.map(|Parsed(choice)| choice))
-                .unwrap_or_default(),
+            counters: args.counters.or(file.counters).unwrap_or_default(),
             reserve: args.reserve.or(file.reserve).unwrap_or_default(),
             record: args.record.or(expert.record),
-            state_dir: args
-                .state_dir
-                .or(expert.state_dir)
-                .or_else(|| default_state_dir(audience)),
+            state_dir: state_dir.or_else(|| default_state_dir(audience)),
             pipeline,
             machine_profile: ProfilePlace::find(args.machine_profile, audience),
             access: Access::resolve(&file.access)?,
@@ -170,18 +144,19 @@ impl Settings {
     }
 }
 
+fn read_file(path: Option<&Path>) -> anyhow::Result<ConfigFile> {
+    let file = path.map(ConfigFile::read).transpose()?;
+    Ok(file.unwrap_or_default())
+}
+
 /// Where systemd or the user's environment keeps state. Without either nothing outlives a restart.
 fn default_state_dir(audience: Audience) -> Option<PathBuf> {
-    let from = |variable| std::env::var_os(variable).filter(|dir| !dir.is_empty());
     // Several are separated by colons; the unit has one.
-    if let Some(directory) = from("STATE_DIRECTORY") {
-        return Some(directory.into());
-    }
-    match audience {
+    variable("STATE_DIRECTORY").or_else(|| match audience {
         Audience::Everybody => None,
-        // It is worth nothing after a reboot, which is how long this directory lasts.
-        Audience::Owner => Some(Path::new(&from("XDG_RUNTIME_DIR")?).join("mapper/state")),
-    }
+        // The state is worth nothing after a reboot, which is how long this directory lasts.
+        Audience::Owner => Some(variable("XDG_RUNTIME_DIR")?.join("mapper/state")),
+    })
 }
 
 fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
@@ -197,31 +172,28 @@ fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The file to read: the one named, else that of the system or the user if there is one.
+/// The file to read: the one named, else the usual one if it exists.
 fn config_path(args: &Args) -> Option<PathBuf> {
     if let Some(path) = &args.config {
         return Some(path.clone());
     }
-    // One that cannot be inspected exists, and reading it shows what is wrong.
+    // One that cannot be inspected exists: reading it shows what is wrong.
     usual_path(args).filter(|path| path.try_exists().unwrap_or(true))
 }
 
-/// Where the file is that need not be named.
 fn usual_path(args: &Args) -> Option<PathBuf> {
-    if args.user {
-        let home = std::env::var_os("XDG_CONFIG_HOME")
-            .filter(|dir| !dir.is_empty())
-            .map(PathBuf::from)
-            .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")))?;
-        Some(home.join(USER_CONFIG))
-    } else {
-        Some(PathBuf::from(SYSTEM_CONFIG))
+    match args.audience() {
+        Audience::Owner => {
+            Some(base_directory("XDG_CONFIG_HOME", ".config")?.join("mapper/mapper.toml"))
+        }
+        Audience::Everybody => Some(SYSTEM_CONFIG.into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
     use clap::Parser;
 
     fn gather(text: &str, flags: &[&str]) -> anyhow::Result<Settings> {
@@ -229,9 +201,7 @@ mod tests {
         let path = dir.path().join("mapper.toml");
         std::fs::write(&path, text).unwrap();
         let config = path.to_str().unwrap();
-        let line = ["mapperd", "--config", config]
-            .into_iter()
-            .chain(flags.iter().copied());
+        let line = [&["mapperd", "--config", config], flags].concat();
         Settings::gather(Args::parse_from(line))
     }
 
@@ -269,11 +239,9 @@ mod tests {
                 &["line 1", "mapper.toml", "\"best\"", "fair"],
             ),
         ] {
-            let error = format!("{:#}", gather(text, &[]).unwrap_err());
-            assert!(error.contains("mapper.toml"), "{error}");
-            for part in says {
-                assert!(error.contains(part), "{text}: {error}");
-            }
+            let error = gather(text, &[]).unwrap_err();
+            assert_says(&error, &["mapper.toml"]);
+            assert_says(&error, says);
         }
     }
 }

@@ -1,8 +1,43 @@
-//! Settings that are a choice among a few.
+//! Settings that are a choice among a few, and what they are read with.
 
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+/// Reads a value that the file gives as the command line does.
+pub(crate) fn parsed<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// The name of an allocation policy that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AllocationName(pub(crate) String);
+
+impl FromStr for AllocationName {
+    type Err = mapper_allocate::UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        mapper_allocate::find(name).map(|_| Self(name.to_owned()))
+    }
+}
+
+/// The name of a placement policy that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MappingName(pub(crate) String);
+
+impl FromStr for MappingName {
+    type Err = mapper_placement::UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        mapper_placement::find(name).map(|_| Self(name.to_owned()))
+    }
+}
 
 /// Who may connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,15 +49,13 @@ pub(crate) enum Audience {
 }
 
 /// Which enforcer to use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum EnforcerChoice {
-    /// Control groups where they are to be had, affinity otherwise.
+    /// Control groups where they are available, affinity otherwise.
     #[default]
     Auto,
     /// Control groups, or fail.
     Cgroup,
-    /// Affinity.
     Affinity,
 }
 
@@ -31,57 +64,65 @@ pub(crate) enum EnforcerChoice {
 #[error("unknown enforcer {0:?}: give auto, cgroup or affinity")]
 pub(crate) struct UnknownEnforcer(String);
 
-impl FromStr for EnforcerChoice {
-    type Err = UnknownEnforcer;
-
-    fn from_str(name: &str) -> Result<Self, UnknownEnforcer> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "cgroup" => Ok(Self::Cgroup),
-            "affinity" => Ok(Self::Affinity),
-            _ => Err(UnknownEnforcer(name.chars().take(40).collect())),
+impl EnforcerChoice {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cgroup => "cgroup",
+            Self::Affinity => "affinity",
         }
     }
 }
 
-impl TryFrom<String> for EnforcerChoice {
-    type Error = UnknownEnforcer;
+impl FromStr for EnforcerChoice {
+    type Err = UnknownEnforcer;
 
-    fn try_from(name: String) -> Result<Self, UnknownEnforcer> {
-        name.parse()
+    fn from_str(name: &str) -> Result<Self, UnknownEnforcer> {
+        let all = [Self::Auto, Self::Cgroup, Self::Affinity];
+        let found = all.into_iter().find(|choice| choice.name() == name);
+        found.ok_or_else(|| UnknownEnforcer(name.chars().take(40).collect()))
     }
 }
 
-/// What the file is called, where no name was given.
-const NAME: &str = "machine.toml";
+/// A variable of the environment; an empty one counts as unset.
+pub(crate) fn variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
+}
+
+/// A base directory of the user, by the XDG specification.
+pub(crate) fn base_directory(name: &str, below_home: &str) -> Option<PathBuf> {
+    variable(name).or_else(|| Some(variable("HOME")?.join(below_home)))
+}
 
 /// Where the profile is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ProfilePlace {
-    /// Named by the operator: it has to be there and right.
+    /// Named by the operator: it has to exist and be valid.
     Named(PathBuf),
-    /// Where it is put when nothing is said.
+    /// The default place.
     Usual(PathBuf),
     /// There is no such place.
     Nowhere,
 }
 
 impl ProfilePlace {
-    /// The place that was `named`, else the one that the environment says.
+    /// The place that was `named`, else the one that the environment gives.
     pub(crate) fn find(named: Option<PathBuf>, audience: Audience) -> Self {
         if let Some(path) = named {
             return Self::Named(path);
         }
-        let from = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
         let folder = match audience {
-            Audience::Owner => from("XDG_STATE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| Some(Path::new(&from("HOME")?).join(".local/state")))
-                .map(|folder| folder.join("mapper")),
+            Audience::Owner => {
+                base_directory("XDG_STATE_HOME", ".local/state").map(|home| home.join("mapper"))
+            }
             Audience::Everybody => {
-                Some(from("STATE_DIRECTORY").map_or("/var/lib/mapper".into(), PathBuf::from))
+                let folder = variable("STATE_DIRECTORY");
+                Some(folder.unwrap_or_else(|| "/var/lib/mapper".into()))
             }
         };
-        folder.map_or(Self::Nowhere, |folder| Self::Usual(folder.join(NAME)))
+        folder.map_or(Self::Nowhere, |folder| {
+            Self::Usual(folder.join("machine.toml"))
+        })
     }
 }

@@ -10,8 +10,8 @@ use mapper_host::chain;
 use mapper_host::enforce::Departure;
 use mapper_model::AppId;
 
-/// Ends the management of an application, whether or not it still runs. Takes no decision. Returns what
-/// could not be restored.
+/// Ends the management of an application, which may still run. Takes no decision. Returns what could not be
+/// restored.
 pub(crate) fn let_go(
     app: AppId,
     why: Departure,

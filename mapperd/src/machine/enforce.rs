@@ -1,4 +1,4 @@
-//! Putting a plan in force.
+//! Enforcing a plan.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
@@ -9,8 +9,7 @@ use crate::telemetry::Telemetry;
 use mapper_host::chain;
 use mapper_model::{Action, AppId, CpuSet, NodeId, Plan, PlannedApp};
 
-/// Puts a plan in force: first every change of CPUs in the plan's order, then memory, since the kernel
-/// takes its time to move it.
+/// Enforces a plan: first every change of CPUs in the plan's order, then memory, which the kernel moves slowly.
 pub(crate) fn enforce(
     plan: &Plan,
     registry: &mut Registry,
@@ -53,7 +52,7 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
     let app = action.app();
     match machine.enforcer.apply(app, action.to()) {
         Ok(()) => {}
-        // It has just ended; its end will be noticed.
+        // It has just ended, which will be noticed.
         Err(error) if error.is_gone() => {}
         Err(error) => {
             telemetry.tally.error("enforce");
@@ -91,8 +90,8 @@ fn publish(app: &mut App, planned: &PlannedApp, machine: &Machine, decider: &Dec
     }
 }
 
-/// Has memory follow an application's CPUs, if it is to. Only after all have moved: the kernel moves the
-/// memory with it, which takes its time.
+/// Binds the memory of an application to the nodes of its CPUs, if requested. Only after all CPUs are set, since the
+/// kernel moves the memory slowly.
 pub(crate) fn bind_memory(
     app: AppId,
     cpus: &CpuSet,
@@ -105,13 +104,9 @@ pub(crate) fn bind_memory(
     if cpus.is_empty() || !known.is_some_and(|app| app.record.memory.follows_cpus()) {
         return;
     }
-    let nodes: Vec<NodeId> = decider
-        .topology()
-        .nodes()
-        .iter()
-        .filter(|node| !node.cpus.is_disjoint(cpus))
-        .map(|node| node.id)
-        .collect();
+    let nodes = decider.topology().nodes().iter();
+    let nodes = nodes.filter(|node| !node.cpus.is_disjoint(cpus));
+    let nodes: Vec<NodeId> = nodes.map(|node| node.id).collect();
     match machine.enforcer.bind_memory(app, &nodes) {
         Ok(()) => {}
         Err(error) if error.is_gone() => {}

@@ -1,4 +1,4 @@
-//! The machine: what is measured on it, what is put in force on it, and what changes on it.
+//! The machine: what is measured, enforced and watched there.
 
 pub(crate) mod departure;
 pub(crate) mod enforce;
@@ -25,7 +25,7 @@ use sleep::Sleep;
 use std::os::fd::OwnedFd;
 use watch::Watches;
 
-/// What the daemon works on the machine with, and what it last found there.
+/// The interfaces to the machine, and what was last found there.
 pub(crate) struct Machine {
     pub(crate) enforcer: Box<dyn Enforcer>,
     pub(crate) enforcer_selection: Selection,
@@ -39,9 +39,8 @@ pub(crate) struct Machine {
     pub(crate) sender: Sender,
     /// CPUs that may be assigned, as of the last decision.
     pub(crate) usable: CpuSet,
-    /// CPUs that are online, as of the last decision.
+    /// As of the last decision.
     pub(crate) online: CpuSet,
-    /// How long the machine has been suspended so far.
     pub(crate) sleep: Sleep,
 }
 
@@ -51,10 +50,7 @@ impl Machine {
         Ok(self.usable_cpus.read(&limit, &self.enforcer.exclusive())?)
     }
 
-    /// Reads for the first time which CPUs may be assigned.
-    ///
-    /// # Errors
-    /// When there are none, or they cannot be read.
+    /// Reads for the first time which CPUs may be assigned; an error if there are none.
     pub(crate) fn find_usable(&mut self) -> anyhow::Result<()> {
         let usable = self.read_usable()?;
         anyhow::ensure!(
@@ -119,9 +115,9 @@ impl Machine {
         (pid != 0 && !stat.is_zombie()).then_some(stat.started_ticks)
     }
 
-    /// The CPUs that these threads may use, if their masks leave out any that may be assigned.
+    /// The CPUs that these threads may use, if their masks leave out assignable CPUs.
     pub(crate) fn own_mask(&self, threads: &[ThreadId]) -> Option<CpuSet> {
-        // Groups have sets of their own, of which the kernel leaves what masks allow.
+        // Groups have sets of their own, which the kernel intersects with masks.
         if self.enforcer.capabilities().masks == ThreadMasks::Intersected {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reading everything that a decision is taken from.
+//! Reading everything that a decision is based on.
 
 use crate::machine::Machine;
 use crate::registry::Registry;
@@ -11,7 +11,7 @@ use mapper_model::{Activity, AppObservation, CpuSet, Observation, Reading, Threa
 /// Threads of an application whose state is read, at most.
 const THREADS_READ: usize = 64;
 
-/// What decision `tick` is taken from.
+/// The observation for decision `tick`.
 pub(crate) fn observe(
     tick: u64,
     trigger: Trigger,
@@ -39,7 +39,6 @@ pub(crate) fn observe(
     }
 }
 
-/// What is the same for all applications.
 struct Setting {
     now_ns: u64,
     equal_share: u32,
@@ -48,7 +47,7 @@ struct Setting {
 fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppObservation {
     let now_ns = setting.now_ns;
     let id = app.record.id;
-    // A newcomer has nothing in force that was decided for it.
+    // No CPUs have been assigned to a newcomer yet.
     if app.record.standing != Standing::Pending
         && let Ok(effective) = machine.enforcer.effective(id)
     {
@@ -69,8 +68,8 @@ fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppOb
     for source in &mut machine.counters {
         source.read(&subject, &mut reading);
     }
-    // On one CPU, CPU time does not show whether others wait for it; and an application that used none
-    // was idle or was not scheduled.
+    // On one CPU, CPU time does not show whether others wait for it; an application that used none was idle or was
+    // not scheduled.
     let used = CpuTimeSample {
         at_ns: now_ns,
         cpu_time_ns: reading.cpu_time_ns,
@@ -95,15 +94,14 @@ fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppOb
     }
 }
 
-/// How many of these threads, or of the first of many, run or wait for a CPU.
+/// How many of these threads, or of the first of them, run or wait for a CPU.
 fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
     let read = threads.iter().take(THREADS_READ);
     read.filter(runs).map(|_| 1).sum()
 }
 
-/// The CPUs that can be assigned beside those of applications that the operator placed; all CPUs, if these
-/// hold everything.
+/// The assignable CPUs without those of applications that the operator placed; all of them, if none would be left.
 pub(crate) fn left_by_operator(registry: &Registry, machine: &Machine) -> CpuSet {
     let mut left = machine.usable.clone();
     for app in &registry.apps {
@@ -111,21 +109,18 @@ pub(crate) fn left_by_operator(registry: &Registry, machine: &Machine) -> CpuSet
             left.remove_all(&app.effective);
         }
     }
-    if left.is_empty() {
-        machine.usable.clone()
-    } else {
-        left
+    match left.is_empty() {
+        true => machine.usable.clone(),
+        false => left,
     }
 }
 
-/// What is left of these CPUs for plans. If every application is to have its CPUs to itself, one CPU of the
-/// machine is kept for everything else: the kernel isolates CPUs only where one is left.
+/// These CPUs without one for everything else, if every application has its CPUs to itself: the kernel isolates
+/// CPUs only where one is left.
 fn less_housekeeping(registry: &Registry, machine: &Machine, mut cpus: CpuSet) -> CpuSet {
-    let all_isolated = !registry.apps.is_empty()
-        && registry
-            .apps
-            .iter()
-            .all(|app| !app.record.partition.is_member());
+    let mut apps = registry.apps.iter();
+    let all_isolated =
+        !registry.apps.is_empty() && apps.all(|app| !app.record.partition.is_member());
     if all_isolated
         && cpus.len() > 1
         && machine.online.is_subset(&cpus)

@@ -1,4 +1,4 @@
-//! Descriptors of processes, which stay with the process when its pid is used again.
+//! Process descriptors, which stay with the process when its pid is used again.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,7 +14,6 @@ pub(crate) enum OpenProcessError {
     Failed { pid: u32, error: Errno },
 }
 
-/// A descriptor of a process.
 pub(crate) fn descriptor(pid: u32) -> Result<OwnedFd, OpenProcessError> {
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let raw = raw.ok_or(OpenProcessError::NoProcess(pid))?;
@@ -27,9 +26,9 @@ pub(crate) fn descriptor(pid: u32) -> Result<OwnedFd, OpenProcessError> {
 /// Whether the process of a descriptor has ended.
 pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(process, PollFlags::IN)];
-    let at_once = Timespec {
+    let immediately = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    poll(&mut watched, Some(&immediately)).is_ok_and(|ready| ready > 0)
 }

@@ -1,9 +1,8 @@
-//! The machine profile on disk: what `mapperd calibrate` measured, for every later start.
+//! The machine profile on disk: what `mapperd calibrate` measured.
 //!
-//! A profile is valid only for the machine it was measured on. One at the usual path may have come with a
-//! disk or an image: if it is another machine's, that is logged and the defaults are used. One that was named
-//! by `--machine-profile` has to be valid, or the daemon does not start. What an operator has set in
-//! `[expert.machine]` overrides what was measured.
+//! A profile is valid only for the machine it was measured on. One at the usual path may have come with a disk or an
+//! image: if it is another machine's, that is logged and the defaults are used. One that was named by
+//! `--machine-profile` has to be valid, or the daemon does not start. `[expert.machine]` overrides what was measured.
 
 use crate::config::args::Args;
 use crate::config::settings::Settings;
@@ -13,49 +12,45 @@ use anyhow::{Context, bail};
 use mapper_host::calibrate::{self, Calibration, FORMAT, Fingerprint};
 use mapper_host::cpus::{UsableCpus, own_affinity};
 use mapper_model::{CpuSet, MachineProfile, Topology};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// The longest file that is read: a point for each pair of nodes.
 const LONGEST: u64 = 4 << 20;
 
-/// The thresholds for this machine: `configured`, with what was measured where it has the defaults.
-///
-/// # Errors
-/// When a profile that was named cannot be read or is another machine's.
+/// The thresholds for this machine: `configured`, with what was measured where it has the defaults. An error if a
+/// profile that was named cannot be read or is another machine's.
 pub(crate) fn thresholds(
     place: &ProfilePlace,
     configured: &MachineProfile,
     topology: &Topology,
 ) -> anyhow::Result<MachineProfile> {
-    let this = || Fingerprint::of_this_machine(topology).context("identify this machine");
+    let measured = |path: &Path| {
+        let found = read(path)?;
+        let this = Fingerprint::of_this_machine(topology).context("identify this machine")?;
+        refuse_others(path, &found, &this)?;
+        Ok::<_, anyhow::Error>(found.machine.applied_to(configured))
+    };
     match place {
-        ProfilePlace::Nowhere => Ok(configured.clone()),
-        ProfilePlace::Named(path) => {
-            let found = read(path)?;
-            refuse_others(path, &found, &this()?)?;
-            Ok(found.machine.applied_to(configured))
-        }
-        ProfilePlace::Usual(path) => {
-            if !path.try_exists().unwrap_or(false) {
-                return Ok(configured.clone());
-            }
-            let found = read(path).and_then(|found| {
-                refuse_others(path, &found, &this()?)?;
-                Ok(found)
-            });
-            match found {
-                Ok(found) => {
-                    tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
-                    Ok(found.machine.applied_to(configured))
-                }
-                Err(error) => {
+        ProfilePlace::Named(path) => measured(path),
+        ProfilePlace::Usual(path) if path.try_exists().unwrap_or(false) => {
+            Ok(measured(path).map_or_else(
+                |error| {
                     tracing::warn!("{error:#}; using the default thresholds");
-                    Ok(configured.clone())
-                }
-            }
+                    configured.clone()
+                },
+                |thresholds| {
+                    tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
+                    thresholds
+                },
+            ))
         }
+        ProfilePlace::Usual(_) | ProfilePlace::Nowhere => Ok(configured.clone()),
     }
 }
 
@@ -109,13 +104,13 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
     let topology = selection::topology()?.value;
     let usable = usable(Settings::reserve(args)?, &topology)?;
     warn_of_other_work(usable.len());
-    // Refused now rather than after the measuring.
-    let file = NewFile::beside(path)?;
+    // An error is reported before the measurement.
+    let file = beside(path)?;
     let found = calibrate::calibrate(&topology, &usable, &mut |progress| {
         eprintln!("{} of {}: {}", progress.step, progress.of, progress.what);
     })?;
-    file.put(&written(&found)?)?;
-    print!("{}", told(&found));
+    put(file, path, &written(&found)?)?;
+    print!("{}", in_words(&found));
     println!(
         "written to {}; used from the next start of mapperd on",
         path.display()
@@ -125,12 +120,11 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
 
 fn usable(reserve: CpuSet, topology: &Topology) -> anyhow::Result<CpuSet> {
     let allowed = own_affinity()?.intersection(topology.cpus());
-    Ok(UsableCpus::system(reserve)
-        .read(&allowed, &CpuSet::new())?
-        .cpus)
+    let usable = UsableCpus::system(reserve).read(&allowed, &CpuSet::new())?;
+    Ok(usable.cpus)
 }
 
-/// Other programs make the machine look slower than it is.
+/// With other programs running the machine seems slower than it is.
 fn warn_of_other_work(cpus: u32) {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Option<f64> = text.split(' ').next().and_then(|word| word.parse().ok());
@@ -142,49 +136,31 @@ fn warn_of_other_work(cpus: u32) {
     }
 }
 
-/// A file that is written aside and put in place as a whole.
-struct NewFile {
-    to: PathBuf,
-    aside: PathBuf,
-    file: std::fs::File,
+/// A file in the same directory, which is put in place as a whole.
+fn beside(to: &Path) -> anyhow::Result<NamedTempFile> {
+    let folder = match to.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let name = to.file_name().context("the profile has no file name")?;
+    let mut file = tempfile::Builder::new();
+    // Other users may read it, as far as the umask permits.
+    file.permissions(Permissions::from_mode(0o666)).prefix(name);
+    let created = file.suffix(".new").tempfile_in(folder);
+    created.with_context(|| {
+        format!(
+            "create a file in {}; name another place with --out",
+            folder.display()
+        )
+    })
 }
 
-impl NewFile {
-    fn beside(to: &Path) -> anyhow::Result<Self> {
-        if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("make {}", folder.display()))?;
-        }
-        let mut name = to
-            .file_name()
-            .context("the profile has no file name")?
-            .to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let aside = to.with_file_name(name);
-        let file = std::fs::File::create(&aside).with_context(|| {
-            format!("create {}; name another place with --out", aside.display())
-        })?;
-        Ok(Self {
-            to: to.to_owned(),
-            aside,
-            file,
-        })
-    }
-
-    fn put(mut self, text: &str) -> anyhow::Result<()> {
-        self.file
-            .write_all(text.as_bytes())
-            .and_then(|()| self.file.sync_all())
-            .and_then(|()| std::fs::rename(&self.aside, &self.to))
-            .with_context(|| format!("write {}", self.to.display()))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // Gone already where it was put in place.
-        let _ = std::fs::remove_file(&self.aside);
-    }
+fn put(mut file: NamedTempFile, to: &Path, text: &str) -> anyhow::Result<()> {
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.as_file().sync_all())
+        .and_then(|()| file.persist(to).map(drop).map_err(|error| error.error))
+        .with_context(|| format!("write {}", to.display()))
 }
 
 fn written(found: &Calibration) -> anyhow::Result<String> {
@@ -195,19 +171,21 @@ fn written(found: &Calibration) -> anyhow::Result<String> {
     ))
 }
 
-/// The thresholds for people, with how they were got or why they are as they were.
-fn told(found: &Calibration) -> String {
+/// The thresholds for people: how they were measured, or why they were not.
+fn in_words(found: &Calibration) -> String {
     let mut text = String::new();
-    for (key, value) in calibrate::Thresholds::KEYS
-        .into_iter()
-        .zip(found.machine.values())
-    {
-        let reason = |reasons: &std::collections::BTreeMap<String, String>| {
-            reasons.get(key).cloned().unwrap_or_default()
-        };
+    let keys = calibrate::Thresholds::KEYS.into_iter();
+    for (key, value) in keys.zip(found.machine.values()) {
+        let reason = |reasons: &BTreeMap<String, String>| reasons.get(key).cloned();
         let _ = match value {
-            Some(value) => writeln!(text, "{key} = {value:.4e}: {}", reason(&found.how)),
-            None => writeln!(text, "{key} keeps its default: {}", reason(&found.kept)),
+            Some(value) => {
+                let how = reason(&found.how).unwrap_or_default();
+                writeln!(text, "{key} = {value:.4e}: {how}")
+            }
+            None => {
+                let why = reason(&found.kept).unwrap_or_default();
+                writeln!(text, "{key} keeps its default: {why}")
+            }
         };
     }
     text
@@ -216,8 +194,10 @@ fn told(found: &Calibration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
     use mapper_host::calibrate::Thresholds;
     use mapper_model::topology::Shape;
+    use std::path::PathBuf;
 
     fn topology() -> Topology {
         Topology::regular(Shape {
@@ -247,8 +227,7 @@ mod tests {
     fn file(profile: &Calibration) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/er/machine.toml");
-        let new = NewFile::beside(&path).unwrap();
-        new.put(&written(profile).unwrap()).unwrap();
+        put(beside(&path).unwrap(), &path, &written(profile).unwrap()).unwrap();
         let files = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!(files, 1);
         (folder, path)
@@ -276,15 +255,15 @@ mod tests {
         let default = MachineProfile::default();
         let error =
             thresholds(&ProfilePlace::Named(path.clone()), &default, &topology()).unwrap_err();
-        let error = format!("{error:#}");
-        for part in [
-            "machine.toml",
-            "another machine",
-            "not Another 9000",
-            "mapperd calibrate",
-        ] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
+        assert_says(
+            error,
+            &[
+                "machine.toml",
+                "another machine",
+                "not Another 9000",
+                "mapperd calibrate",
+            ],
+        );
         let used = thresholds(&ProfilePlace::Usual(path), &default, &topology()).unwrap();
         assert_eq!(used, default);
     }
@@ -297,14 +276,12 @@ mod tests {
         };
         let nowhere = PathBuf::from("/no/such/machine.toml");
         for place in [ProfilePlace::Nowhere, ProfilePlace::Usual(nowhere.clone())] {
-            assert_eq!(
-                thresholds(&place, &configured, &topology()).unwrap(),
-                configured
-            );
+            let used = thresholds(&place, &configured, &topology()).unwrap();
+            assert_eq!(used, configured);
         }
-        let error =
-            thresholds(&ProfilePlace::Named(nowhere), &configured, &topology()).unwrap_err();
-        assert!(format!("{error:#}").contains("/no/such/machine.toml"));
+        let named = ProfilePlace::Named(nowhere);
+        let error = thresholds(&named, &configured, &topology()).unwrap_err();
+        assert_says(error, &["/no/such/machine.toml"]);
     }
 
     #[test]
@@ -321,8 +298,7 @@ mod tests {
             (good.replace("[fingerprint]", "[thumbprint]"), "thumbprint"),
             (good[..good.len() / 2].to_owned(), "TOML parse error"),
         ] {
-            let error = format!("{:#}", parse(&text).unwrap_err());
-            assert!(error.contains(says), "{says}: {error}");
+            assert_says(parse(&text).unwrap_err(), &[says]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing topology, counters and enforcer, and saying why better ones are not available.
+//! Choosing topology, counters and enforcer, with the reasons why better ones are not available.
 
 use crate::config::settings::Settings;
 use crate::config::types::EnforcerChoice;
@@ -11,21 +11,14 @@ use mapper_host::topology::{HwlocSource, TopologySource};
 use mapper_host::{HostError, chain};
 use mapper_model::Topology;
 
-/// The topology in use.
 pub(crate) struct FoundTopology {
     pub(crate) value: Topology,
     pub(crate) source: Box<dyn TopologySource>,
 }
 
-/// The counters in use.
-pub(crate) struct FoundCounters {
-    pub(crate) value: Vec<Box<dyn CounterSource>>,
-    pub(crate) selection: Selection,
-}
-
-/// The enforcer in use.
-pub(crate) struct FoundEnforcer {
-    pub(crate) value: Box<dyn Enforcer>,
+/// What was chosen, and why.
+pub(crate) struct Found<T> {
+    pub(crate) value: T,
     pub(crate) selection: Selection,
 }
 
@@ -46,7 +39,7 @@ pub(crate) fn topology() -> anyhow::Result<FoundTopology> {
     })
 }
 
-pub(crate) fn counters(choice: Choice) -> anyhow::Result<FoundCounters> {
+pub(crate) fn counters(choice: Choice) -> anyhow::Result<Found<Vec<Box<dyn CounterSource>>>> {
     let probed = observe::probe(choice).context("counters")?;
     let names: Vec<String> = probed.sources.iter().map(|s| s.describe()).collect();
     let selection = Selection {
@@ -54,13 +47,11 @@ pub(crate) fn counters(choice: Choice) -> anyhow::Result<FoundCounters> {
         not_better: probed.missing.iter().map(ToString::to_string).collect(),
     };
     log("counters", &selection);
-    Ok(FoundCounters {
-        value: probed.sources,
-        selection,
-    })
+    let value = probed.sources;
+    Ok(Found { value, selection })
 }
 
-pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<FoundEnforcer> {
+pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<Found<Box<dyn Enforcer>>> {
     let groups = match settings.enforcer {
         EnforcerChoice::Affinity => Err("control groups: not requested".to_owned()),
         choice => match open_groups(settings) {
@@ -71,24 +62,15 @@ pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<FoundEnforcer> {
             Err(error) => Err(chain(&error)),
         },
     };
-    let found = match groups {
-        Ok(groups) => FoundEnforcer {
-            selection: Selection {
-                name: groups.describe(),
-                not_better: Vec::new(),
-            },
-            value: Box::new(groups),
-        },
-        Err(why) => {
-            let affinity = AffinityEnforcer::new().context("enforcer affinity")?;
-            FoundEnforcer {
-                selection: Selection {
-                    name: affinity.describe(),
-                    not_better: vec![why],
-                },
-                value: Box::new(affinity),
-            }
-        }
+    let not_better = groups.as_ref().err().cloned().into_iter().collect();
+    let value: Box<dyn Enforcer> = match groups {
+        Ok(groups) => Box::new(groups),
+        Err(_) => Box::new(AffinityEnforcer::new().context("enforcer affinity")?),
+    };
+    let name = value.describe();
+    let found = Found {
+        value,
+        selection: Selection { name, not_better },
     };
     log("enforcer", &found.selection);
     Ok(found)

@@ -1,26 +1,22 @@
 //! Noticing that the machine was suspended.
 //!
-//! Monotonic time stands still while the machine is suspended, and so does everything that is measured.
-//! Still, caches are cold and clocks have changed: the interval in which the machine slept is no sample.
-//! Changes of the wall clock are not noticed, since it is not used.
+//! Monotonic time and everything that is measured stop meanwhile. Still, caches are cold and clocks have changed: the
+//! interval is no sample. Changes of the wall clock do not matter, since it is not used.
 
 use mapper_host::clock::Clock;
 use std::time::Duration;
 
-/// The shortest suspension that makes an interval not count.
+/// The shortest suspension for which an interval does not count.
 const SLEPT: Duration = Duration::from_millis(100);
 
-/// How long the machine had been suspended since boot when that was last read.
-///
-/// It is the difference of two clocks, one of which stands still meanwhile (`CLOCK_BOOTTIME` and
-/// `CLOCK_MONOTONIC`): the only jump that either of them makes.
+/// How long the machine had been suspended since boot when that was last read: the difference of `CLOCK_BOOTTIME` and
+/// `CLOCK_MONOTONIC`, which stops meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sleep {
     suspended_ns: u64,
 }
 
 impl Sleep {
-    /// As of now.
     pub(crate) fn until_now(clock: &dyn Clock) -> Self {
         Self {
             suspended_ns: clock.suspended_ns(),
@@ -61,7 +57,7 @@ mod tests {
         assert!(!passed(0));
         assert!(passed(5 * SECOND_NS));
         assert!(!passed(0));
-        // The two clocks are read one after the other, so that they differ by a little at any time.
+        // The two clocks are read one after the other, so that they differ a little.
         assert!(!passed(1_000_000));
         assert!(passed(SECOND_NS));
     }

@@ -1,20 +1,17 @@
 //! What changes around the applications: CPUs that come and go, sets that others write, sleep.
 //!
-//! All of it is checked before each decision. CPUs that go offline, or that a container or slice around the
-//! daemon loses, are no longer assigned; those that come back are. CPUs that the topology does not know
-//! yet cause it to be read again.
+//! All of it is checked before each decision. CPUs that go offline, or that a container or slice around the daemon
+//! loses, are no longer assigned; those that return are. If CPUs are unknown to the topology, it is read again.
 //!
-//! *CPU sets that the operator writes.* An operator may write an application's `cpuset.cpus` on purpose. The
-//! application is then left where it was put: it takes no part in decisions, and its CPUs are given to
-//! nobody else while there are others to give. Writing a set of all CPUs returns it to the daemon, which
-//! then starts anew with it. That is for those who may divide the machine: root and the daemon's user. An
-//! ordinary user who owns an adopted group may write to it, too, but takes nothing from others by that: the
-//! group is released as the user set it. So is one in which more groups are made than can be checked.
+//! *CPU sets that the operator writes.* An application whose `cpuset.cpus` the operator has written stays there: it takes
+//! no part in decisions, and its CPUs are assigned to no other application while there are other CPUs. Writing a set of
+//! all CPUs returns it to the daemon as a newcomer. Operators are root and the daemon's user. An ordinary user who owns an
+//! adopted group may write to it, too, but takes nothing from others by that: the group is released as the user set it. A
+//! group with more groups below it than can be checked is released as well.
 //!
-//! *Limits around one application.* What was adopted in its place (a unit, a group) stays within what the
-//! groups around it leave it, and that may change at any time: `systemctl set-property user-1000.slice
-//! AllowedCPUs=0-3`. Decisions place the application within its limit. One whose limit leaves no
-//! assignable CPU is left where it is until that changes.
+//! *Limits around one application.* An adopted unit or group stays within the limits of the groups around it, which may
+//! change at any time (`systemctl set-property user-1000.slice AllowedCPUs=0-3`). Decisions place the application within
+//! its limit. If that leaves no assignable CPU, the application stays where it is until the limit changes.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
@@ -31,11 +28,10 @@ use mapper_model::CpuSet;
 pub(crate) enum Surroundings {
     AsBefore,
     Changed,
-    /// Changed, and applications were released, which the saved state has to say.
+    /// Changed, and applications were released, which has to be saved.
     Released,
 }
 
-/// Checks everything that may have changed.
 pub(crate) fn check(
     registry: &mut Registry,
     machine: &mut Machine,
@@ -80,7 +76,6 @@ fn check_cpus(
     Surroundings::Changed
 }
 
-/// There are CPUs that the topology does not know.
 fn read_topology_again(machine: &Machine, decider: &mut Decider, telemetry: &mut Telemetry) {
     match machine.topology_source.read() {
         Ok(topology) if topology != *decider.topology() => {
@@ -88,7 +83,7 @@ fn read_topology_again(machine: &Machine, decider: &mut Decider, telemetry: &mut
             decider.controller.set_topology(topology);
             telemetry.end_recording("a recording is for one topology");
         }
-        // hwloc does not know them either: they cannot be placed, and are not assigned.
+        // hwloc does not know the CPUs either: they cannot be placed, and are not assigned.
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "topology not read, keeping the last known: {}",
@@ -121,7 +116,7 @@ fn check_sets(
     Surroundings::Released
 }
 
-/// What has become of the set of one application.
+/// What has happened to the set of one application.
 enum SetCheck {
     AsBefore,
     /// The operator has written it, or written all CPUs to it.
@@ -142,7 +137,7 @@ fn check_set(app: &mut App, machine: &mut Machine) -> SetCheck {
         );
         return SetCheck::Leaves(Departure::ForGood);
     }
-    // A newcomer's set is about to be written.
+    // The set of a newcomer has not been written yet.
     if record.standing == Standing::Pending {
         return SetCheck::AsBefore;
     }
@@ -209,7 +204,7 @@ fn check_limits(registry: &mut Registry, machine: &mut Machine) -> Surroundings 
         let operator = app.record.standing.set_by_operator().is_some();
         let is_placed = app.fixed().is_none();
         if !operator && (!is_placed || !was_placed) {
-            // It leaves the decisions, or comes back to them as a newcomer.
+            // It leaves the decisions, or returns to them as a newcomer.
             app.record.planned = None;
             app.record.standing = Standing::Pending;
             let effective = machine.enforcer.effective(app.record.id);
@@ -235,15 +230,15 @@ fn limit_of(app: &App, machine: &Machine) -> Option<CpuSet> {
             .filter(|limit| !machine.usable.is_subset(limit))
             .map(|limit| limit.intersection(&machine.usable)),
         Err(error) => {
-            // It has just ended, or the limit stays as it was last read.
+            // It has just ended, or the limit stays as last read.
             tracing::debug!(app = record.id.0, "limit not read: {}", chain(&error));
             app.limit.clone()
         }
     }
 }
 
-/// The kernel cuts the set that is written by the limit; once the limit is gone, all of the set would be in
-/// force again. So what is left of it is written.
+/// The kernel intersects the set with the limit, so that without the limit all of the set would be in force again.
+/// Therefore the intersection is written.
 fn write_within_limit(app: &App, machine: &mut Machine) {
     let id = app.record.id;
     let Some(limit) = &app.limit else {

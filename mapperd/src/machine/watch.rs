@@ -1,8 +1,8 @@
-//! Noticing at once that an application ends.
+//! Noticing immediately that an application ends.
 //!
-//! Two events show it: a descriptor of the first process (pidfd) becomes readable when that process ends,
-//! and the `cgroup.events` file of the group changes when the last process has left. Both only say that
-//! something happened; whether the application has ended is up to the enforcer.
+//! Two events show it: a descriptor of the first process (pidfd) becomes readable when that process ends, and the
+//! `cgroup.events` file of the group changes when the last process has left. The enforcer decides whether the
+//! application has ended.
 
 use crate::socket::message::{Message, Sender};
 use mapper_model::AppId;
@@ -31,13 +31,13 @@ impl Watches {
                 return;
             };
             let _ = pidfd.readable().await;
-            // Nobody listens when the daemon is stopping.
+            // Sending fails while the daemon stops.
             let _ = sender.send(Message::MayHaveEnded { app }).await;
         });
         self.0.push(task.abort_handle());
     }
 
-    /// Watches a group; reports each time processes come into it or have all left it.
+    /// Watches a group; reports each time it becomes populated or empty.
     pub(crate) fn group(&mut self, app: AppId, events: OwnedFd, sender: Sender) {
         let task = tokio::spawn(async move {
             let Some(events) = watched(events, Interest::PRIORITY) else {
@@ -62,12 +62,12 @@ impl Watches {
 }
 
 fn watched(descriptor: OwnedFd, interest: Interest) -> Option<AsyncFd<OwnedFd>> {
-    // SAFETY: the `AsyncFd` owns the descriptor, which is open, always the same, and closed only
-    // when the `AsyncFd` is dropped.
+    // SAFETY: the `AsyncFd` owns the descriptor, which is open, always the same, and closed only when the `AsyncFd` is
+    // dropped.
     match unsafe { AsyncFd::register_with_interest(descriptor, interest) } {
         Ok(watched) => Some(watched),
         Err(error) => {
-            // The end will be noticed at the next interval or when the lease ends.
+            // The end is noticed at the next interval or when the lease ends.
             tracing::debug!("not watched: {error}");
             None
         }

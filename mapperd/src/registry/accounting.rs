@@ -1,13 +1,11 @@
 //! What each application got: for its report, for metrics, for CPU-time accounting.
 //!
-//! Each interval is recorded from what was in force and what was measured. A *violation* is an interval
-//! in which performance was measured, the promise was known, and performance was below it; *achieved* is
-//! the mean over those intervals of performance as a share of fair-share performance (`qos` is the floor
-//! divided by fair-share performance).
+//! Each interval is recorded from what was in force and measured. A *violation* is an interval with performance below
+//! the promise, where both are known; *achieved* is the mean over those intervals of performance as a share of
+//! fair-share performance (`qos` is the floor divided by fair-share performance).
 //!
-//! An interval in which the application was idle, or became idle, shows no speed and is not judged.
-//! Whether it became idle is known an interval later; so the verdict on the latest interval stays pending
-//! until then, and counts if nothing follows.
+//! An interval in which the application was or became idle shows no speed and is not judged. Whether it became idle is
+//! known an interval later; so the verdict on the latest interval is pending until then, and counts if nothing follows.
 //!
 //! Invariant: totals only grow, also over restarts of the daemon, since they are part of the saved state.
 
@@ -15,8 +13,8 @@ use mapper_control::schema::Account;
 use mapper_model::{Activity, Performance, Qos};
 use serde::{Deserialize, Serialize};
 
-/// The largest share of fair-share performance that is counted: an application may report any number,
-/// and an infinite sum could not be saved.
+/// The largest share of fair-share performance that is counted: an application may report any number, and an infinite
+/// sum could not be saved.
 const LARGEST_SHARE: f64 = 1e6;
 
 /// What one application got so far.
@@ -24,14 +22,12 @@ const LARGEST_SHARE: f64 = 1e6;
 #[serde(default)]
 pub(crate) struct Accounting {
     arrived_ns: u64,
-    /// Recorded up to here.
     until_ns: u64,
     given_cpu_ns: u64,
     used_cpu_ns: Option<u64>,
     judged: u64,
     violations: u64,
     achieved_sum: f64,
-    /// On the latest interval.
     #[serde(alias = "held_back")]
     pending_verdict: Option<Verdict>,
     floor: Option<f64>,
@@ -49,7 +45,6 @@ struct Verdict {
     achieved: f64,
 }
 
-/// Whether the promise was kept in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Promise {
@@ -57,7 +52,6 @@ enum Promise {
     Broken,
 }
 
-/// What was in force and measured in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntervalSample {
     pub(crate) now_ns: u64,
@@ -65,7 +59,7 @@ pub(crate) struct IntervalSample {
     pub(crate) used_cpu_ns: Option<u64>,
     pub(crate) performance: Option<Performance>,
     pub(crate) activity: Activity,
-    /// The floor by which the interval was planned.
+    /// With which the interval was planned.
     pub(crate) floor: Option<f64>,
     pub(crate) qos: Qos,
 }
@@ -105,7 +99,6 @@ impl Accounting {
         });
     }
 
-    /// Counts the pending verdict.
     fn count_verdict(&mut self) {
         if let Some(verdict) = self.pending_verdict.take() {
             self.judged += 1;
@@ -123,7 +116,6 @@ impl Accounting {
             .saturating_add(passed_ns.saturating_mul(u64::from(cpus)));
     }
 
-    /// Its CPUs were set.
     pub(crate) fn moved(&mut self, cpus: u32) {
         // The first placement is no move.
         self.moves += u64::from(self.most_cpus > 0);
@@ -134,13 +126,11 @@ impl Accounting {
         self.most_cpus = self.most_cpus.max(cpus);
     }
 
-    /// The totals if the application ends now.
     pub(crate) fn finished(mut self) -> Account {
         self.count_verdict();
         self.account()
     }
 
-    /// The totals of an application that runs on.
     pub(crate) fn account(&self) -> Account {
         Account {
             managed_ns: self.until_ns.saturating_sub(self.arrived_ns),
@@ -193,14 +183,12 @@ mod tests {
     }
 
     fn sample(now_s: u64, cpus: u32, value: f64) -> IntervalSample {
+        let source = PerformanceSource::Runtime;
         IntervalSample {
             now_ns: now_s * 1_000_000_000,
             cpus,
             used_cpu_ns: None,
-            performance: Some(Performance {
-                value,
-                source: PerformanceSource::Runtime,
-            }),
+            performance: Some(Performance { value, source }),
             activity: Activity::Active,
             floor: Some(8.0),
             qos: Qos::new(0.8).unwrap(),
@@ -220,23 +208,19 @@ mod tests {
         assert!((account.achieved.unwrap() - 0.85).abs() < 1e-12);
         // 4 CPUs for a second and 2 for two.
         assert_eq!(account.given_cpu_ns, 8_000_000_000);
-        assert_eq!(
-            (account.moves, account.fewest_cpus, account.most_cpus),
-            (1, 2, 4)
-        );
+        let cpus = (account.fewest_cpus, account.most_cpus);
+        assert_eq!((account.moves, cpus), (1, (2, 4)));
     }
 
     #[test]
     fn an_interval_without_a_known_floor_is_not_judged() {
         let mut accounting = Accounting::open(0);
-        let unknown = IntervalSample {
+        accounting.record(IntervalSample {
             floor: None,
             ..sample(1, 1, 5.0)
-        };
-        accounting.record(unknown);
+        });
         let account = accounting.finished();
-        assert_eq!(account.judged_intervals, 0);
-        assert_eq!(account.achieved, None);
+        assert_eq!((account.judged_intervals, account.achieved), (0, None));
         assert_eq!(account.performance.unwrap().value, 5.0);
     }
 

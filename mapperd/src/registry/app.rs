@@ -16,11 +16,9 @@ pub(crate) struct AppRecord {
     pub(crate) id: AppId,
     pub(crate) spec: AppSpec,
     pub(crate) command: String,
-    /// How the terms of its launch came about.
     pub(crate) provenance: Provenance,
-    /// What is done with its memory when its CPUs change.
     pub(crate) memory: MemoryPolicy,
-    /// Whether it is to have its CPUs to itself.
+    /// What was requested.
     pub(crate) partition: Partition,
     pub(crate) origin: Origin,
     pub(crate) uid: u32,
@@ -41,12 +39,11 @@ pub(crate) enum Standing {
     Pending,
     /// Decisions place it.
     Managed,
-    /// The operator set these CPUs; decisions leave it there.
+    /// The operator set these CPUs, which decisions leave unchanged.
     LeftToOperator(CpuSet),
 }
 
 impl Standing {
-    /// The CPUs that the operator set.
     pub(crate) const fn set_by_operator(&self) -> Option<&CpuSet> {
         match self {
             Self::LeftToOperator(cpus) => Some(cpus),
@@ -56,6 +53,32 @@ impl Standing {
 }
 
 impl AppRecord {
+    /// A newcomer of which nothing else is known.
+    pub(crate) fn new(
+        id: AppId,
+        spec: AppSpec,
+        origin: Origin,
+        uid: u32,
+        first_process: Process,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            id,
+            spec,
+            command: String::new(),
+            provenance: Provenance::default(),
+            memory: MemoryPolicy::Keep,
+            partition: Partition::Member,
+            origin,
+            uid,
+            first_process,
+            standing: Standing::Pending,
+            planned: None,
+            own_mask: None,
+            accounting: Accounting::open(now_ns),
+        }
+    }
+
     /// The user whose quota it counts against; its processes may be another user's.
     pub(crate) const fn requested_by(&self) -> u32 {
         match &self.origin {
@@ -72,18 +95,18 @@ pub(crate) struct App {
     pub(crate) page: Option<Page>,
     /// The CPUs in force when last read; empty before the first placement.
     pub(crate) effective: CpuSet,
-    /// The assignable CPUs that a limit around it (its unit's, its slice's) leaves it, if not all.
+    /// The assignable CPUs that a limit around it (of its unit or slice) leaves it, if not all.
     pub(crate) limit: Option<CpuSet>,
-    /// What was found in force instead of what was planned, when it was last logged.
+    /// The CPUs in force instead of the planned ones, as last logged.
     pub(crate) reported_mismatch: Option<CpuSet>,
-    /// The CPU time it had used when it was last observed.
+    /// As last observed.
     pub(crate) used: Option<CpuTimeSample>,
     pub(crate) lease: Lease,
     pub(crate) _watches: Watches,
 }
 
 impl App {
-    /// The CPUs that it may use, if not all: those of its own mask and of the limit around it.
+    /// The CPUs that its own mask and the limit around it leave it, if not all.
     pub(crate) fn allowed(&self) -> Option<CpuSet> {
         match (&self.record.own_mask, &self.limit) {
             (Some(mask), Some(limit)) => Some(mask.intersection(limit)),
@@ -100,7 +123,6 @@ impl App {
         limit.is_empty().then_some(Fixed::ByLimit)
     }
 
-    /// One that has not been observed or placed yet.
     pub(crate) const fn new(record: AppRecord, lease: Lease, watches: Watches) -> Self {
         Self {
             record,
@@ -115,7 +137,7 @@ impl App {
     }
 }
 
-/// Whether the launcher of an application is still connected.
+/// Whether the launcher is still connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lease {
     Held,
@@ -130,7 +152,7 @@ pub(crate) struct CpuTimeSample {
 }
 
 impl CpuTimeSample {
-    /// Whether the application seems to have done anything since `before`.
+    /// Whether the application has done anything since `before`, as far as CPU time shows.
     pub(crate) fn since(self, before: Self) -> Activity {
         let used_ns = self
             .cpu_time_ns

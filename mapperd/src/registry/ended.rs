@@ -6,14 +6,12 @@ use mapper_control::schema::ReportReply;
 use mapper_model::AppId;
 use std::collections::VecDeque;
 
-/// How many reports of ended applications are kept.
 const KEPT: usize = 256;
 
 /// Reports of the applications that ended last.
 #[derive(Debug, Default)]
 pub(crate) struct EndedReports(VecDeque<OwnedReport>);
 
-/// A report, and the user it is for.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedReport {
     pub(crate) uid: u32,
@@ -21,7 +19,7 @@ pub(crate) struct OwnedReport {
 }
 
 impl OwnedReport {
-    /// The report of an application as if it ended now.
+    /// The report as if the application ended now.
     pub(crate) fn of(app: &App) -> Self {
         let record = &app.record;
         Self {

@@ -11,20 +11,18 @@ pub(crate) mod provenance;
 
 use app::{App, Lease};
 use ended::EndedReports;
-use mapper_model::{AppId, AppName};
+use mapper_model::{AppId, AppName, CpuSet};
 use pending::Pending;
 use std::collections::BTreeSet;
 
-/// The applications under management and those about to be.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) apps: Vec<App>,
-    /// Launches that wait for others.
+    /// Launches that wait for others that arrive with them.
     pub(crate) pending: Vec<Pending>,
     pub(crate) next_app: AppId,
-    /// Released applications some of whose processes could not be moved back: those stay in the group, unmanaged.
+    /// Released applications of which processes could not be moved back: those stay in the group, unmanaged.
     pub(crate) released: BTreeSet<AppId>,
-    /// Reports of applications that have ended.
     pub(crate) ended: EndedReports,
 }
 
@@ -47,7 +45,6 @@ impl Registry {
         self.apps.iter_mut().find(|app| app.record.id == id)
     }
 
-    /// Takes an application out.
     pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
         let place = self.apps.iter().position(|app| app.record.id == id)?;
         Some(self.apps.remove(place))
@@ -60,7 +57,7 @@ impl Registry {
         id
     }
 
-    /// Applications whose launcher is gone, or that never had one.
+    /// Applications whose launcher has ended, or that never had one.
     pub(crate) fn without_lease(&self) -> Vec<AppId> {
         let ended = |app: &&App| app.lease == Lease::Ended;
         let apps = self.apps.iter().filter(ended);
@@ -69,19 +66,25 @@ impl Registry {
 
     /// Whether a process is about to be admitted.
     pub(crate) fn is_pending(&self, pid: u32) -> bool {
-        self.pending
-            .iter()
-            .any(|pending| pending.launch.request.pid == pid)
+        let mut pending = self.pending.iter();
+        pending.any(|pending| pending.launch.request.pid == pid)
     }
 
-    /// How many applications count against a user's quota, with the launches that wait.
+    /// How many applications and waiting launches count against a user's quota.
     pub(crate) fn count_of(&self, uid: u32) -> usize {
         let apps = self.apps.iter();
+        let apps = apps.filter(|app| app.record.requested_by() == uid);
         let pending = self.pending.iter();
-        apps.filter(|app| app.record.requested_by() == uid).count()
-            + pending
-                .filter(|pending| pending.launch.peer.uid == uid)
-                .count()
+        apps.count() + pending.filter(|p| p.launch.peer.uid == uid).count()
+    }
+
+    /// Those of these CPUs that no application holds.
+    pub(crate) fn free(&self, usable: &CpuSet) -> CpuSet {
+        let mut free = usable.clone();
+        for app in &self.apps {
+            free.remove_all(&app.effective);
+        }
+        free
     }
 
     /// The name, with a number added if it is taken.
@@ -90,16 +93,12 @@ impl Registry {
         if !taken(&wanted) {
             return wanted;
         }
-        let mut number = 2u64;
-        loop {
+        // A name has 64 characters at most, all of one byte each.
+        let mut numbered = (2u64..).map(|number| {
             let suffix = format!("-{number}");
-            // A name has 64 characters at most, all of one byte each.
             let stem = &wanted.as_str()[..wanted.as_str().len().min(64 - suffix.len())];
-            let name = AppName::from_lossy(&format!("{stem}{suffix}"));
-            if !taken(&name) {
-                return name;
-            }
-            number += 1;
-        }
+            AppName::from_lossy(&format!("{stem}{suffix}"))
+        });
+        numbered.find(|name| !taken(name)).unwrap_or(wanted)
     }
 }

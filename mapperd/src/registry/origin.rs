@@ -12,12 +12,11 @@ pub(crate) enum Origin {
     Launched { launcher: Process },
     /// It ran already.
     Adopted(Adoption),
-    /// It was found by its group alone: how it came is not known.
+    /// It was found by its group alone, so that nothing more is known.
     Recovered,
 }
 
 impl Origin {
-    /// The launcher, if there is one.
     pub(crate) const fn launcher(&self) -> Option<Process> {
         match self {
             Self::Launched { launcher } => Some(*launcher),
@@ -25,7 +24,6 @@ impl Origin {
         }
     }
 
-    /// The adoption, if it is one.
     pub(crate) const fn adoption(&self) -> Option<&Adoption> {
         match self {
             Self::Adopted(adoption) => Some(adoption),
@@ -34,10 +32,8 @@ impl Origin {
     }
 }
 
-/// How an application was adopted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Adoption {
-    /// What it was.
     pub(crate) target: AdoptTarget,
     /// The user who requested the adoption, and may release it.
     pub(crate) by: u32,

@@ -59,9 +59,8 @@ pub(crate) fn allocation(
     }
 }
 
-/// The CPUs an application can use: those it was launched with, narrowed to what its own code
-/// declares. Its code cannot claim anything by that: the least it is to have grows to an equal share of
-/// the machine at most, and neither bound leaves the range of the launch.
+/// The CPUs an application can use: those of its launch, narrowed to what its own code declares. Its code gains
+/// nothing by that: the least grows to an equal share at most, and neither bound leaves the range of the launch.
 pub(crate) fn narrowed(range: CpuRange, wish: Option<CpuWish>, equal_share: u32) -> CpuRange {
     let Some(wish) = wish else {
         return range;
@@ -108,11 +107,10 @@ mod tests {
         let mut spec = AppSpec::named(AppName::new("a").unwrap());
         spec.cpus = CpuRange::new(1, Some(3)).unwrap();
         spec.teams = TeamMode::Follow;
-        let told = allocation(&"1-2,7".parse().unwrap(), &spec, &topology, 8);
-        assert_eq!(told.cpu_count, 3);
-        assert_eq!(told.cpus.iter().collect::<Vec<_>>(), [1, 2, 7]);
-        assert_eq!(told.node_mask, 0b1011);
-        assert_eq!(told.max_team, 3);
-        assert_eq!(told.team_mode, PageTeamMode::Follow);
+        let read = allocation(&"1-2,7".parse().unwrap(), &spec, &topology, 8);
+        assert_eq!((read.cpu_count, read.max_team), (3, 3));
+        assert_eq!(read.cpus.iter().collect::<Vec<_>>(), [1, 2, 7]);
+        assert_eq!(read.node_mask, 0b1011);
+        assert_eq!(read.team_mode, PageTeamMode::Follow);
     }
 }

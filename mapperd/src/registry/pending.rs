@@ -13,9 +13,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Settlement {
     /// Name, promise, limits and team mode.
     pub(crate) spec: AppSpec,
-    /// Whether it has the runtime interface.
     pub(crate) runtime: RuntimeChoice,
-    /// Whether it is to have its CPUs to itself.
     pub(crate) partition: Partition,
     /// What the launcher applies.
     pub(crate) terms: Terms,
@@ -28,7 +26,6 @@ pub(crate) struct Launch {
     pub(crate) peer: Peer,
     pub(crate) request: LaunchRequest,
     pub(crate) settlement: Settlement,
-    /// A descriptor of the process.
     pub(crate) process: OwnedFd,
 }
 

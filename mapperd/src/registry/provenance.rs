@@ -4,7 +4,7 @@ use mapper_control::schema::{LinkedOpenMp, Program};
 use mapper_model::TeamMode;
 use serde::{Deserialize, Serialize};
 
-/// How the terms of a launch came about, for status and explain.
+/// For status and explain.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Provenance {
     /// Who decided the team mode.
@@ -24,7 +24,7 @@ pub(crate) struct StartedFile {
     openmp: LinkedOpenMp,
 }
 
-/// Characters of a path that are kept of each application: a thousand of them are saved again and again.
+/// Characters of a path that are kept of each application, since a thousand of them are saved often.
 const PATH_KEPT: usize = 256;
 
 impl From<&Program> for StartedFile {

@@ -1,15 +1,15 @@
-//! What runs already comes under management.
+//! Programs that already run come under management.
 //!
 //! The administrator may adopt anything; a user may adopt processes all of which are the user's own, and
-//! control groups that were delegated to the user: never what acts for another user. Promise, weight and
-//! number are checked against the same grants as a launch. A descriptor of the process (pidfd) that was
-//! opened before the checks and lives after them makes sure that the pid has not passed to another.
+//! control groups that were delegated to the user. Promise, weight and CPU counts are checked against the same
+//! grants as a launch. A descriptor of the process (pidfd), opened before the checks and kept after them, makes
+//! sure that the pid has not passed to another process.
 //!
-//! The loop takes the steps: [`prepare`]; save, so that the next daemon can put everything back whatever
-//! happens to this one; [`bring_in`]; decide; [`reply`].
+//! The loop takes the steps: [`prepare`]; save, so that the next daemon can restore everything whatever happens to
+//! this one; [`bring_in`]; decide; [`reply`].
 //!
-//! Adopted applications have no lease: they are managed until their last process ends or until the user
-//! who adopted them, or the administrator, releases them.
+//! Adopted applications have no lease: they are managed until their last process ends, or until the user who
+//! adopted them or the administrator releases them.
 
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -17,16 +17,13 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::process::{self, has_ended};
 use crate::registry::Registry;
-use crate::registry::accounting::Accounting;
-use crate::registry::app::{App, AppRecord, Lease, Standing};
+use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::{Adoption, Origin};
-use crate::registry::provenance::Provenance;
 use crate::requests::permit::{
-    check_caller, check_cpus, check_memory, check_spec, internal, invalid, is_privileged,
-    no_process, not_permitted,
+    Permit, check_cpus, internal, invalid, is_privileged, no_process, not_permitted,
 };
 use crate::store::saver::Flushed;
-use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy, Partition};
+use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::enforce::{self, Adoptee, Departure, descendants};
 use mapper_host::procfs::ProcFs;
@@ -36,20 +33,20 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// The most processes that an ordinary user may have moved by one call: decisions wait for that.
+/// The most processes that an ordinary user may have moved by one call, for which decisions wait.
 const LARGEST_TREE: usize = 512;
 
-/// How long an adoption waits at most until the state before it is written.
+/// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
 
-/// An application that is known but not moved yet.
+/// An application that is registered but not moved yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) adoptee: Adoptee,
     process: Option<OwnedFd>,
 }
 
-/// Checks the request and takes the application into the registry; nothing is moved yet.
+/// Checks the request and registers the application; nothing is moved yet.
 pub(crate) fn prepare(
     peer: &Peer,
     request: AdoptRequest,
@@ -57,13 +54,9 @@ pub(crate) fn prepare(
     registry: &mut Registry,
     machine: &mut Machine,
 ) -> Result<Prepared, ErrorReply> {
-    check_caller(peer, settings, registry)?;
-    check_memory(
-        peer,
-        request.memory,
-        settings,
-        machine.enforcer.capabilities().memory,
-    )?;
+    let permit = Permit::of(peer, settings);
+    permit.check_caller(registry)?;
+    permit.check_memory(request.memory, machine.enforcer.capabilities().memory)?;
     if request.memory == MemoryPolicy::Interleave {
         return Err(invalid(
             "mem interleave: not possible for a program that already runs; give local or keep, \
@@ -88,7 +81,7 @@ pub(crate) fn prepare(
     spec.qos = request.qos.unwrap_or_default();
     spec.weight = request.weight;
     spec.cpus = request.cpus;
-    check_spec(peer, settings, request.qos, &mut spec)?;
+    permit.check_spec(request.qos, &mut spec)?;
     check_cpus(spec.cpus, machine)?;
     spec.name = registry.unique_name(spec.name);
     let adoptee = Adoptee {
@@ -121,23 +114,16 @@ fn record(
     };
     let uids = machine.proc.uids(first);
     let threads = machine.enforcer.tasks(id).threads;
+    let origin = Origin::Adopted(Adoption {
+        target,
+        by: peer.uid,
+    });
+    let uid = uids.map_or(peer.uid, |uids| uids.real);
+    let now_ns = machine.clock.now_ns();
     AppRecord {
-        id,
-        spec,
-        command: String::new(),
-        provenance: Provenance::default(),
         memory,
-        partition: Partition::Member,
-        origin: Origin::Adopted(Adoption {
-            target,
-            by: peer.uid,
-        }),
-        uid: uids.map_or(peer.uid, |uids| uids.real),
-        first_process: machine.process(first),
-        standing: Standing::Pending,
-        planned: None,
         own_mask: machine.own_mask(&threads),
-        accounting: Accounting::open(machine.clock.now_ns()),
+        ..AppRecord::new(id, spec, origin, uid, machine.process(first), now_ns)
     }
 }
 
@@ -148,16 +134,16 @@ pub(crate) fn bring_in(
     machine: &mut Machine,
 ) -> Result<(), ErrorReply> {
     let adoptee = &prepared.adoptee;
-    if let Some((why, fix)) = unsaved(saved) {
+    if let Some(why) = unsaved(saved) {
         return Err(internal(format!(
-            "not adopted: the current CPUs of {} could not be restored after a crash, since {why}; {fix}",
+            "not adopted: the current CPUs of {} could not be restored after a crash, since {why}",
             adoptee.target
         )));
     }
     let moved = machine.enforcer.move_in(adoptee);
     moved.map_err(|error| refusal(&error))?;
     match (&adoptee.target, &prepared.process) {
-        // Whatever has its pid now is not what was checked.
+        // Another process may have its pid now.
         (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
             Err(no_process(*pid))
         }
@@ -205,7 +191,7 @@ pub(crate) fn reply(
     })
 }
 
-/// Whether this client may have this process managed, with everything below it. Returns a descriptor.
+/// Whether this client may have this process and its descendants managed. Returns a descriptor.
 fn check_process(
     peer: &Peer,
     pid: u32,
@@ -218,7 +204,7 @@ fn check_process(
         )));
     }
     let process = process::descriptor(pid)?;
-    // First, as it costs next to nothing: a request for another user's process causes no work.
+    // First, as it is cheap: a request for another user's process causes no work.
     if !is_privileged(peer) {
         check_owner(peer, pid, pid, &machine.proc)?;
     }
@@ -256,7 +242,7 @@ fn check_process(
     Ok(process)
 }
 
-/// Whether a process of a tree that is to be adopted is the caller's. One that has just ended is nobody's.
+/// Whether a process of a tree that is to be adopted is the caller's. One that has just ended belongs to no user.
 fn check_owner(peer: &Peer, first: u32, member: u32, proc: &ProcFs) -> Result<(), ErrorReply> {
     match proc.uids(member) {
         Ok(uids) if uids.real != peer.uid || (member == first && uids.effective != peer.uid) => {
@@ -287,27 +273,25 @@ fn name_of(target: &AdoptTarget, proc: &ProcFs) -> AppName {
 }
 
 /// Why the state before an adoption is not saved, and the fix; `None` if it is.
-fn unsaved(flushed: Flushed) -> Option<(String, &'static str)> {
-    let (why, fix) = match flushed {
+fn unsaved(flushed: Flushed) -> Option<String> {
+    let why = match flushed {
         Flushed::Done => return None,
-        Flushed::Late => (
-            format!(
-                "they could not be saved within {} ms",
-                SAVED_FIRST.as_millis()
-            ),
-            "check the disk of the state directory, then retry",
+        Flushed::Late => format!(
+            "they could not be saved within {} ms; check the disk of the state directory, then retry",
+            SAVED_FIRST.as_millis()
         ),
-        Flushed::Failed => (
-            "they could not be saved".to_owned(),
-            "see the daemon's log for the reason, check that the state directory is writable and has space, \
-             then retry",
-        ),
-        Flushed::Nowhere => (
-            "the daemon has no state directory".to_owned(),
-            "start mapperd with --state-dir, or set expert.state_dir in mapper.toml",
-        ),
+        Flushed::Failed => {
+            "they could not be saved; see the daemon's log for the reason, check that the state \
+             directory is writable and has space, then retry"
+                .to_owned()
+        }
+        Flushed::Nowhere => {
+            "the daemon has no state directory; start mapperd with --state-dir, or set \
+             expert.state_dir in mapper.toml"
+                .to_owned()
+        }
     };
-    Some((why, fix))
+    Some(why)
 }
 
 /// Whether an ordinary user may have a tree of so many processes moved.
@@ -346,6 +330,7 @@ fn refusal(error: &HostError) -> ErrorReply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
 
     #[test]
     fn an_adoption_is_refused_if_the_state_is_not_saved() {
@@ -355,18 +340,14 @@ mod tests {
             (Flushed::Failed, "could not be saved"),
             (Flushed::Nowhere, "no state directory"),
         ] {
-            let (why, _) = unsaved(flushed).unwrap();
-            assert!(why.contains(says), "{why}");
+            assert_says(unsaved(flushed).unwrap(), &[says]);
         }
     }
 
     #[test]
     fn the_size_of_an_adopted_tree_is_limited() {
         assert!(may_move(7, LARGEST_TREE).is_ok());
-        let told = may_move(7, LARGEST_TREE + 1).unwrap_err().to_string();
-        assert!(
-            told.contains("has 512 descendants") && told.contains("--cgroup"),
-            "{told}"
-        );
+        let refused = may_move(7, LARGEST_TREE + 1).unwrap_err();
+        assert_says(&refused, &["has 512 descendants", "--cgroup"]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::socket::message::{Answer, Served};
 use mapper_control::{ErrorReply, Reply};
 
-/// What the loop has to do after a request, before it answers the next one.
+/// What the loop has to do after a request, before it handles the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
@@ -11,7 +11,7 @@ pub(crate) enum Effect {
     Membership,
     /// The configuration changed: decide by the new one.
     Decide,
-    /// The same, and the interval has another length.
+    /// The same, with a new length of the interval.
     NewPace,
 }
 

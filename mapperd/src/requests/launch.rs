@@ -1,27 +1,21 @@
 //! A program is to start: checking the request, admitting the process, answering.
 //!
-//! A client may have a process managed that is its own child and runs as its own user, and no other. The
-//! process waits until the answer comes; a descriptor of it (pidfd) makes sure that its pid has not passed
-//! to another process between check and use.
+//! A client may have a process managed only if it is its own child and runs as its own user. The process waits for the
+//! answer; a descriptor of it (pidfd) makes sure that its pid has not passed to another process meanwhile.
 //!
-//! A launch that was checked waits a few milliseconds for others that arrive with it, so that each gets its
-//! proper share at once ([`pending`](crate::registry::pending)). The loop admits them together, takes one decision for all and
-//! answers.
+//! A checked launch waits a few milliseconds for others that arrive with it
+//! ([`pending`](crate::registry::pending)). The loop admits them together, takes one decision for all and answers.
 
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::machine::Machine;
 use crate::machine::process::{self, has_ended};
 use crate::registry::Registry;
-use crate::registry::accounting::Accounting;
-use crate::registry::app::{App, AppRecord, Lease, Standing};
+use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
 use crate::registry::pending::{Launch, Settlement};
-use crate::requests::permit::{
-    check_caller, check_cpus, check_isolation, check_memory, check_spec, internal, invalid,
-    no_process, not_permitted,
-};
+use crate::requests::permit::{Permit, check_cpus, internal, invalid, no_process, not_permitted};
 use crate::requests::terms;
 use crate::socket::message::{Answer, Served};
 use crate::store::kept_pages;
@@ -37,8 +31,8 @@ use std::os::fd::{AsFd, OwnedFd};
 /// The most ancestors of a launcher that are checked.
 const ANCESTORS: usize = 64;
 
-/// Whether this client may have this process managed, and as what. Identity comes first: rules are matched
-/// against what others send only once they may send it.
+/// Checks who may have this process managed, and with what terms. Identity comes first: rules are matched against what
+/// others send only once they may send it.
 pub(crate) fn check(
     peer: Peer,
     request: LaunchRequest,
@@ -46,7 +40,8 @@ pub(crate) fn check(
     registry: &Registry,
     machine: &Machine,
 ) -> Result<Launch, ErrorReply> {
-    check_caller(&peer, settings, registry)?;
+    let permit = Permit::of(&peer, settings);
+    permit.check_caller(registry)?;
     let process = check_process(&peer, request.pid, registry, machine)?;
     let mut settlement = terms::settle(
         &settings.programs,
@@ -54,18 +49,13 @@ pub(crate) fn check(
         &peer,
         &request,
     );
-    check_spec(&peer, settings, request.wishes.qos, &mut settlement.spec)?;
+    permit.check_spec(request.wishes.qos, &mut settlement.spec)?;
     settlement.terms.max_cpus = settlement.spec.cpus.max();
-    check_memory(
-        &peer,
-        request.wishes.memory,
-        settings,
-        machine.enforcer.capabilities().memory,
-    )?;
+    let binding = machine.enforcer.capabilities().memory;
+    permit.check_memory(request.wishes.memory, binding)?;
     check_cpus(settlement.spec.cpus, machine)?;
-    settlement.partition =
-        check_partition(&peer, &request, settlement.partition, settings, machine)?;
-    // What was read belongs to the process of the descriptor only if that still lives.
+    settlement.partition = check_partition(&permit, &request, settlement.partition, machine)?;
+    // What was read belongs to this process only if it still lives.
     if has_ended(&process) {
         return Err(no_process(request.pid));
     }
@@ -77,7 +67,7 @@ pub(crate) fn check(
     })
 }
 
-/// Whether this client may have this process managed. Returns a descriptor of the process.
+/// Whether this client may have this process managed. Returns a descriptor of it.
 fn check_process(
     peer: &Peer,
     pid: u32,
@@ -93,7 +83,7 @@ fn check_process(
         )));
     }
     let uids = machine.proc.uids(pid).map_err(|_| no_process(pid))?;
-    // Root may launch for others; other users for themselves only.
+    // Root may launch for others, other users for themselves only.
     if peer.uid != 0 && (uids.real != peer.uid || uids.effective != peer.uid) {
         return Err(not_permitted(format!(
             "process {pid} belongs to user {}, not to the caller, user {}",
@@ -107,13 +97,12 @@ fn check_process(
     Ok(process)
 }
 
-/// The partition that can be had. If the user asked for it and cannot have it, the launch is refused; if a rule
-/// asked, the program starts without it.
+/// The partition that is possible. If the user requested another, the launch is refused; if a rule did, the program
+/// starts without.
 fn check_partition(
-    peer: &Peer,
+    permit: &Permit<'_>,
     request: &LaunchRequest,
     partition: Partition,
-    settings: &Settings,
     machine: &Machine,
 ) -> Result<Partition, ErrorReply> {
     match partition {
@@ -123,18 +112,15 @@ fn check_partition(
             return Err(invalid("partition: give member or isolated".to_owned()));
         }
     }
-    let permitted = check_isolation(peer, settings).and_then(|()| {
+    let permitted = permit.check_isolation().and_then(|()| {
         let offered = machine.enforcer.may_isolate();
         offered.map_err(|error| invalid(format!("isolated: {}", chain(&error))))
     });
     match permitted {
         Ok(()) => Ok(Partition::Isolated),
         Err(error) if request.wishes.partition.is_none() => {
-            tracing::info!(
-                pid = request.pid,
-                uid = peer.uid,
-                "not isolated as the rule requests: {error}"
-            );
+            let (pid, uid) = (request.pid, permit.peer.uid);
+            tracing::info!(pid, uid, "not isolated as the rule requests: {error}");
             Ok(Partition::Member)
         }
         Err(error) => Err(error),
@@ -148,26 +134,21 @@ pub(crate) struct Admitted {
     terms: Terms,
 }
 
-/// Takes a launch that has waited under management. It gets CPUs with the next decision.
+/// Takes a launch under management. The next decision assigns its CPUs.
 pub(crate) fn admit(
     launch: Launch,
     registry: &mut Registry,
     machine: &mut Machine,
     telemetry: &mut Telemetry,
 ) -> Result<Admitted, ErrorReply> {
-    let Launch {
-        peer,
-        request,
-        settlement,
-        process,
-    } = launch;
+    let (peer, request) = (launch.peer, launch.request);
     let Settlement {
         mut spec,
         runtime,
         partition,
         terms,
         provenance,
-    } = settlement;
+    } = launch.settlement;
     spec.name = registry.unique_name(spec.name);
     let page = match runtime {
         RuntimeChoice::On => Some(Page::create().map_err(|error| internal(error.to_string()))?),
@@ -203,7 +184,7 @@ pub(crate) fn admit(
     if let Some(page) = &page {
         kept_pages::keep(id, page.writer.as_fd());
     }
-    let watches = machine.watch(id, Some(process));
+    let watches = machine.watch(id, Some(launch.process));
     tracing::info!(
         app = id.0,
         name = %spec.name,
@@ -214,23 +195,17 @@ pub(crate) fn admit(
         teams_by = provenance.teams_by,
         "arrived"
     );
-    telemetry.tally.launched();
+    telemetry.tally.launches += 1;
+    let launcher = machine.process(peer.pid);
+    let first = machine.process(request.pid);
+    let (origin, now_ns) = (Origin::Launched { launcher }, machine.clock.now_ns());
     let record = AppRecord {
-        id,
-        spec,
         command: request.command,
         provenance,
         memory: request.wishes.memory,
         partition,
-        origin: Origin::Launched {
-            launcher: machine.process(peer.pid),
-        },
-        uid: peer.uid,
-        first_process: machine.process(request.pid),
-        standing: Standing::Pending,
-        planned: None,
         own_mask,
-        accounting: Accounting::open(machine.clock.now_ns()),
+        ..AppRecord::new(id, spec, origin, peer.uid, first, now_ns)
     };
     let mut app = App::new(record, Lease::Held, watches);
     app.page = page;
@@ -238,8 +213,8 @@ pub(crate) fn admit(
     Ok(Admitted { id, terms })
 }
 
-/// The mask that a program was launched with, unless it comes from mapper: what is launched from within a
-/// managed application inherits that one's.
+/// The mask that a program was launched with, unless it comes from mapper: a program that is launched from within a
+/// managed application inherits that application's.
 fn mask_of_launch(
     launcher: u32,
     first: u32,
@@ -251,8 +226,8 @@ fn mask_of_launch(
     for app in &registry.apps {
         managed.extend(machine.enforcer.tasks(app.record.id).processes);
     }
-    // The launcher may have been started since processes were last read, but what started it was not.
-    // Orphans of an application are children of its launcher.
+    // The launcher may have been started since processes were last read, but not what started it. Orphans of an
+    // application are children of its launcher.
     let parent = |pid: &u32| machine.proc.stat(*pid).ok().map(|stat| stat.parent);
     let line = std::iter::successors(Some(launcher), parent).take(ANCESTORS);
     let launched = |pid| {
@@ -282,7 +257,7 @@ pub(crate) fn answer(admitted: Admitted, registry: &Registry, machine: &Machine)
         .map(|page| page.writer.as_fd().try_clone_to_owned())
         .transpose()
         .map_err(|error| internal(format!("duplicate the page: {error}")))?;
-    // A mask that it inherits (taskset, a batch system) narrows what it can use of its CPUs.
+    // An inherited mask (taskset, a batch system) narrows what it can use of its CPUs.
     let cpus = match machine.proc.cpus_allowed(record.first_process.pid) {
         Ok(inherited) if !inherited.is_disjoint(&app.effective) => {
             inherited.intersection(&app.effective)

@@ -1,7 +1,7 @@
-//! What clients ask for: one file for each call, and the permission checks.
+//! The calls of clients, a file each, and the permission checks.
 //!
-//! A handler takes the owners that it reads or changes, so that its signature says what it touches. What
-//! has to follow is returned as an [`Effect`](effect::Effect), on which the loop acts.
+//! The signature of a handler names the state that it touches. It returns what has to follow as an
+//! [`Effect`](effect::Effect), on which the loop acts.
 
 pub(crate) mod adopt;
 pub(crate) mod effect;

@@ -1,8 +1,7 @@
-//! Permission checks: whether a client may have what it asks for.
+//! Permission checks: whether a client may have what it requests.
 //!
-//! Who asks is known from the kernel: the credentials of the connection. What an ordinary user asks for is
-//! checked against that user's grant ([`access`](crate::config::access)). Root and the user who runs the
-//! daemon are privileged.
+//! The kernel provides the credentials of the connection. Requests of ordinary users are checked against their grant
+//! ([`access`](crate::config::access)). Root and the daemon's user are privileged.
 
 use crate::config::access::{AccessRule, MemoryGrant, See};
 use crate::config::peer::Peer;
@@ -21,7 +20,6 @@ use std::fmt::Display;
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
 
-/// Whether a user may do everything.
 pub(crate) fn is_privileged(peer: &Peer) -> bool {
     peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw()
 }
@@ -51,65 +49,155 @@ impl From<OpenProcessError> for ErrorReply {
     }
 }
 
-/// Whether this client may have anything more managed.
-pub(crate) fn check_caller(
-    peer: &Peer,
-    settings: &Settings,
-    registry: &Registry,
-) -> Result<(), ErrorReply> {
-    if settings.audience == Audience::Owner {
-        let owner = rustix::process::geteuid().as_raw();
-        if peer.uid != owner {
+/// What a client may do.
+pub(crate) struct Permit<'a> {
+    pub(crate) peer: &'a Peer,
+    audience: Audience,
+    /// `None`: everything.
+    grant: Option<AccessRule>,
+}
+
+impl<'a> Permit<'a> {
+    pub(crate) fn of(peer: &'a Peer, settings: &Settings) -> Self {
+        Self {
+            peer,
+            audience: settings.audience,
+            grant: (!is_privileged(peer)).then(|| settings.access.grant(peer)),
+        }
+    }
+
+    /// Whether this client may have one more application managed.
+    pub(crate) fn check_caller(&self, registry: &Registry) -> Result<(), ErrorReply> {
+        let (uid, owner) = (self.peer.uid, rustix::process::geteuid().as_raw());
+        if self.audience == Audience::Owner && uid != owner {
             return Err(not_permitted(format!(
-                "this daemon serves user {owner} alone, not user {}",
-                peer.uid
+                "this daemon serves user {owner} alone, not user {uid}"
             )));
         }
+        has_room(registry.apps.len() + registry.pending.len())?;
+        self.one_more(registry.count_of(uid))
     }
-    has_room(registry.apps.len() + registry.pending.len())?;
-    if is_privileged(peer) {
-        return Ok(());
-    }
-    let running = registry.count_of(peer.uid);
-    one_more(&settings.access.grant(peer), peer, running)
-}
 
-/// Checks what a launch asks for against what its user may ask for; `asked` is the promise that the user asked for.
-pub(crate) fn check_spec(
-    peer: &Peer,
-    settings: &Settings,
-    asked: Option<Qos>,
-    spec: &mut AppSpec,
-) -> Result<(), ErrorReply> {
-    if is_privileged(peer) {
-        return Ok(());
-    }
-    within(&settings.access.grant(peer), peer, asked, spec)
-}
-
-/// Whether memory can be placed as requested.
-pub(crate) fn check_memory(
-    peer: &Peer,
-    memory: MemoryPolicy,
-    settings: &Settings,
-    binding: MemoryBinding,
-) -> Result<(), ErrorReply> {
-    match (memory, binding) {
-        (MemoryPolicy::Unknown, _) => Err(invalid(format!(
-            "mem {memory}: give local, interleave or keep"
-        ))),
-        (MemoryPolicy::Local | MemoryPolicy::Interleave, MemoryBinding::Unavailable) => {
-            Err(invalid(format!(
-                "mem {memory}: this daemon confines by thread affinity and cannot bind memory; start it with \
-                 --enforcer cgroup, or the program without --mem"
-            )))
+    /// Whether this client may have the configuration read again.
+    pub(crate) fn check_reload(&self) -> Result<(), ErrorReply> {
+        if self.grant.is_none() {
+            return Ok(());
         }
-        _ if is_privileged(peer) => Ok(()),
-        _ => memory_within(&settings.access.grant(peer), peer, memory),
+        Err(not_permitted(format!(
+            "only root{} may reload the configuration, not user {}",
+            match self.audience {
+                Audience::Everybody => "",
+                Audience::Owner => " and the daemon's user",
+            },
+            self.peer.uid
+        )))
+    }
+
+    /// Whether memory can be placed as requested.
+    pub(crate) fn check_memory(
+        &self,
+        memory: MemoryPolicy,
+        binding: MemoryBinding,
+    ) -> Result<(), ErrorReply> {
+        match (memory, binding) {
+            (MemoryPolicy::Unknown, _) => Err(invalid(format!(
+                "mem {memory}: give local, interleave or keep"
+            ))),
+            (MemoryPolicy::Local | MemoryPolicy::Interleave, MemoryBinding::Unavailable) => {
+                Err(invalid(format!(
+                    "mem {memory}: this daemon confines by thread affinity and cannot bind memory; start it with \
+                     --enforcer cgroup, or the program without --mem"
+                )))
+            }
+            _ if !memory.follows_cpus() => Ok(()),
+            _ => match &self.grant {
+                Some(grant) if grant.mem != MemoryGrant::Any => Err(not_permitted(format!(
+                    "mem {memory}: user {} may not move memory, since other applications wait while the kernel \
+                     moves it; leave --mem out, or have the administrator set mem = \"any\" under [[access]]",
+                    self.peer.uid
+                ))),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Whether the user may have an application isolated.
+    pub(crate) fn check_isolation(&self) -> Result<(), ErrorReply> {
+        if self.grant.as_ref().is_none_or(|grant| grant.isolated) {
+            return Ok(());
+        }
+        Err(not_permitted(format!(
+            "user {} may not isolate CPUs; leave --isolated out, or have the administrator allow it \
+             under [[access]] (isolated = true)",
+            self.peer.uid
+        )))
+    }
+
+    /// Whether the user may see the details of applications of user `uid`.
+    pub(crate) fn may_see(&self, uid: u32) -> bool {
+        let grant = self.grant.as_ref();
+        self.peer.uid == uid || grant.is_none_or(|grant| grant.see == See::All)
+    }
+
+    /// Whether the user may have one more application beside those that run.
+    fn one_more(&self, running: usize) -> Result<(), ErrorReply> {
+        let Some(grant) = &self.grant else {
+            return Ok(());
+        };
+        if !grant.launch {
+            return Err(not_permitted(format!(
+                "user {} may not launch programs here",
+                self.peer.uid
+            )));
+        }
+        let most = grant.max_applications;
+        if running >= most as usize {
+            return Err(self.too_much("applications beyond", &running, &most));
+        }
+        Ok(())
+    }
+
+    /// Checks a request against the grant. Lowers the bound on CPUs, and the promise unless the user `asked` for it: the
+    /// default or a rule's.
+    pub(crate) fn check_spec(
+        &self,
+        asked: Option<Qos>,
+        spec: &mut AppSpec,
+    ) -> Result<(), ErrorReply> {
+        let Some(grant) = &self.grant else {
+            return Ok(());
+        };
+        if spec.qos.get() > grant.max_qos {
+            spec.qos = match Qos::new(grant.max_qos) {
+                Ok(most) if asked.is_none() => most,
+                _ => return Err(self.too_much("qos", &spec.qos, &grant.max_qos)),
+            };
+        }
+        if spec.weight.get() > grant.max_weight {
+            return Err(self.too_much("weight", &spec.weight, &grant.max_weight));
+        }
+        let (least, limit) = (spec.cpus.min(), grant.max_min_cpus());
+        if least > limit {
+            return Err(self.too_much("min-cpus", &least, &limit));
+        }
+        if let Some(most) = grant.max_cpus {
+            let most = spec.cpus.max().map_or(most, |asked| asked.min(most));
+            let range = CpuRange::new(least, Some(most));
+            spec.cpus = range.map_err(|_| self.too_much("min-cpus", &least, &most))?;
+        }
+        Ok(())
+    }
+
+    fn too_much(&self, what: &str, asked: &dyn Display, most: &dyn Display) -> ErrorReply {
+        not_permitted(format!(
+            "{what} {asked} exceeds the limit of user {}, which is {most}; request less, or have the \
+             administrator raise it under [[access]]",
+            self.peer.uid
+        ))
     }
 }
 
-/// Whether there can ever be as many CPUs as an application needs.
+/// Whether the machine can ever have as many CPUs as an application needs.
 pub(crate) fn check_cpus(asked: CpuRange, machine: &Machine) -> Result<(), ErrorReply> {
     let Ok(Usable { cpus, .. }) = machine.read_usable() else {
         // What cannot be read now may be readable when it is needed.
@@ -124,24 +212,7 @@ pub(crate) fn check_cpus(asked: CpuRange, machine: &Machine) -> Result<(), Error
     )))
 }
 
-/// Whether a user may have an application isolated.
-pub(crate) fn check_isolation(peer: &Peer, settings: &Settings) -> Result<(), ErrorReply> {
-    if is_privileged(peer) || settings.access.grant(peer).isolated {
-        return Ok(());
-    }
-    Err(not_permitted(format!(
-        "user {} may not isolate CPUs; leave --isolated out, or have the administrator allow it \
-         under [[access]] (isolated = true)",
-        peer.uid
-    )))
-}
-
-/// Whether a user may see the details of applications of user `uid`.
-pub(crate) fn may_see(peer: &Peer, settings: &Settings, uid: u32) -> bool {
-    peer.uid == uid || is_privileged(peer) || settings.access.grant(peer).see == See::All
-}
-
-/// Whether one more can be managed beside so many.
+/// Whether one more application can be managed beside so many.
 fn has_room(applications: usize) -> Result<(), ErrorReply> {
     if applications < APPLICATIONS {
         return Ok(());
@@ -151,97 +222,26 @@ fn has_room(applications: usize) -> Result<(), ErrorReply> {
     })
 }
 
-/// That a user may not ask for so much.
-fn too_much(
-    peer: &Peer,
-    what: &str,
-    asked: &dyn Display,
-    most: &dyn Display,
-) -> Result<(), ErrorReply> {
-    Err(not_permitted(format!(
-        "{what} {asked} exceeds the limit of user {}, which is {most}; request less, or have the administrator raise it under [[access]]",
-        peer.uid
-    )))
-}
-
-/// Whether a grant lets its user have one more application beside those that run.
-fn one_more(grant: &AccessRule, peer: &Peer, running: usize) -> Result<(), ErrorReply> {
-    if !grant.launch {
-        return Err(not_permitted(format!(
-            "user {} may not launch programs here",
-            peer.uid
-        )));
-    }
-    if running >= grant.max_applications as usize {
-        let most = &grant.max_applications;
-        return too_much(peer, "applications beyond", &running, most);
-    }
-    Ok(())
-}
-
-/// Holds a request against a grant. Returns what is left of it: the bound on CPUs may be lower, and so may a
-/// promise that the user did not name, but that is the default or a rule's.
-fn within(
-    grant: &AccessRule,
-    peer: &Peer,
-    asked: Option<Qos>,
-    spec: &mut AppSpec,
-) -> Result<(), ErrorReply> {
-    let refuse =
-        |what: &str, asked: &dyn Display, most: &dyn Display| too_much(peer, what, asked, most);
-    if spec.qos.get() > grant.max_qos {
-        spec.qos = match Qos::new(grant.max_qos) {
-            Ok(most) if asked.is_none() => most,
-            _ => return refuse("qos", &spec.qos, &grant.max_qos),
-        };
-    }
-    if spec.weight.get() > grant.max_weight {
-        return refuse("weight", &spec.weight, &grant.max_weight);
-    }
-    if spec.cpus.min() > grant.max_min_cpus() {
-        return refuse("min-cpus", &spec.cpus.min(), &grant.max_min_cpus());
-    }
-    if let Some(most) = grant.max_cpus {
-        let most = spec.cpus.max().map_or(most, |asked| asked.min(most));
-        match mapper_model::CpuRange::new(spec.cpus.min(), Some(most)) {
-            Ok(range) => spec.cpus = range,
-            Err(_) => return refuse("min-cpus", &spec.cpus.min(), &most),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a grant lets memory follow the CPUs.
-fn memory_within(grant: &AccessRule, peer: &Peer, memory: MemoryPolicy) -> Result<(), ErrorReply> {
-    if grant.mem == MemoryGrant::Any || !memory.follows_cpus() {
-        return Ok(());
-    }
-    Err(not_permitted(format!(
-        "mem {memory}: user {} may not move memory, since other applications wait while the kernel moves it; leave \
-             --mem out, or have the administrator set mem = \"any\" under [[access]]",
-        peer.uid
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
     use mapper_model::{AppName, Weight};
 
     #[test]
     fn the_number_of_applications_is_limited() {
         assert!(has_room(APPLICATIONS - 1).is_ok());
-        let told = has_room(APPLICATIONS).unwrap_err();
-        assert!(matches!(told, ErrorReply::Unavailable { .. }), "{told}");
-        assert!(told.to_string().contains("1024"), "{told}");
+        let refused = has_room(APPLICATIONS).unwrap_err();
+        assert!(matches!(refused, ErrorReply::Unavailable { .. }));
+        assert_says(&refused, &["1024"]);
     }
 
-    fn peer(uid: u32, groups: &[u32]) -> Peer {
-        Peer {
-            pid: 1,
-            uid,
-            groups: groups.into(),
-        }
+    fn with_permit<T>(grant: &AccessRule, test: impl FnOnce(&Permit<'_>) -> T) -> T {
+        test(&Permit {
+            peer: &Peer::of(1000, &[]),
+            audience: Audience::Everybody,
+            grant: Some(grant.clone()),
+        })
     }
 
     fn spec(qos: f64, weight: f64, min: u32, max: Option<u32>) -> AppSpec {
@@ -253,12 +253,13 @@ mod tests {
         }
     }
 
-    fn refusal(grant: &AccessRule, running: usize, mut spec: AppSpec) -> String {
-        let peer = peer(1000, &[]);
-        one_more(grant, &peer, running)
-            .and_then(|()| within(grant, &peer, Some(spec.qos), &mut spec))
-            .unwrap_err()
-            .to_string()
+    #[track_caller]
+    fn refused(grant: &AccessRule, running: usize, mut spec: AppSpec, says: &str) {
+        let checked = with_permit(grant, |permit| {
+            permit.one_more(running)?;
+            permit.check_spec(Some(spec.qos), &mut spec)
+        });
+        assert_says(checked.unwrap_err(), &[says, "user 1000"]);
     }
 
     #[test]
@@ -276,18 +277,18 @@ mod tests {
             (0, spec(0.9, 1.0, 3, None), "min-cpus 3"),
             (3, spec(0.9, 1.0, 1, None), "applications beyond 3"),
         ] {
-            let text = refusal(&grant, running, spec);
-            assert!(text.contains(says) && text.contains("user 1000"), "{text}");
+            refused(&grant, running, spec, says);
         }
         let mut fine = spec(0.9, 1.0, 2, None);
-        let user = peer(1000, &[]);
-        assert!(one_more(&grant, &user, 2).is_ok());
-        assert!(within(&grant, &user, Some(fine.qos), &mut fine).is_ok());
+        with_permit(&grant, |permit| {
+            assert!(permit.one_more(2).is_ok());
+            assert!(permit.check_spec(Some(fine.qos), &mut fine).is_ok());
+        });
         let closed = AccessRule {
             launch: false,
             ..AccessRule::default()
         };
-        assert!(refusal(&closed, 0, spec(0.5, 1.0, 1, None)).contains("may not launch"));
+        refused(&closed, 0, spec(0.5, 1.0, 1, None), "may not launch");
     }
 
     #[test]
@@ -296,36 +297,37 @@ mod tests {
             max_qos: 0.5,
             ..AccessRule::default()
         };
-        let user = peer(1000, &[]);
+        let checked = |grant: &AccessRule, qos| {
+            let mut open = spec(qos, 1.0, 1, None);
+            let checked = with_permit(grant, |permit| permit.check_spec(None, &mut open));
+            checked.map(|()| open.qos.get())
+        };
         // Of a rule, or the default.
         for qos in [0.95, Qos::default().get(), 0.4] {
-            let mut asked = spec(qos, 1.0, 1, None);
-            within(&grant, &user, None, &mut asked).unwrap();
-            assert_eq!(asked.qos.get(), qos.min(0.5));
+            assert_eq!(checked(&grant, qos), Ok(qos.min(0.5)));
         }
         let never = AccessRule {
             max_qos: 0.0,
             ..grant
         };
-        assert!(within(&never, &user, None, &mut spec(0.8, 1.0, 1, None)).is_err());
+        assert!(checked(&never, 0.8).is_err());
     }
 
     #[test]
     fn memory_follows_cpus_only_with_a_grant() {
-        let (user, granted) = (peer(1000, &[]), AccessRule::default());
-        assert!(memory_within(&granted, &user, MemoryPolicy::Keep).is_ok());
-        let any = AccessRule {
-            mem: MemoryGrant::Any,
-            ..granted.clone()
+        let check = |mem, memory| {
+            let grant = AccessRule {
+                mem,
+                ..AccessRule::default()
+            };
+            let binding = MemoryBinding::Available;
+            with_permit(&grant, |permit| permit.check_memory(memory, binding))
         };
+        assert!(check(MemoryGrant::Keep, MemoryPolicy::Keep).is_ok());
         for memory in [MemoryPolicy::Local, MemoryPolicy::Interleave] {
-            let told = memory_within(&granted, &user, memory).unwrap_err();
-            let told = told.to_string();
-            assert!(
-                told.contains("user 1000") && told.contains("mem = \"any\""),
-                "{told}"
-            );
-            assert!(memory_within(&any, &user, memory).is_ok());
+            let refused = check(MemoryGrant::Keep, memory).unwrap_err();
+            assert_says(refused, &["user 1000", "mem = \"any\""]);
+            assert!(check(MemoryGrant::Any, memory).is_ok());
         }
     }
 
@@ -337,9 +339,9 @@ mod tests {
         };
         for (asked, given) in [(None, 3), (Some(8), 3), (Some(2), 2)] {
             let mut spec = spec(0.8, 1.0, 1, asked);
-            within(&grant, &peer(1000, &[]), None, &mut spec).unwrap();
+            with_permit(&grant, |permit| permit.check_spec(None, &mut spec)).unwrap();
             assert_eq!(spec.cpus.max(), Some(given));
         }
-        assert!(refusal(&grant, 0, spec(0.8, 1.0, 4, None)).contains("min-cpus 4"));
+        refused(&grant, 0, spec(0.8, 1.0, 4, None), "min-cpus 4");
     }
 }

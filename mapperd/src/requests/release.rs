@@ -1,7 +1,6 @@
-//! An adopted application is to be managed no longer.
+//! An adopted application leaves the management.
 
 use crate::config::peer::Peer;
-use crate::config::settings::Settings;
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::departure::let_go;
@@ -9,7 +8,7 @@ use crate::registry::Registry;
 use crate::registry::origin::{Adoption, Origin};
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::explain::find_visible;
-use crate::requests::permit::{invalid, is_privileged, not_permitted};
+use crate::requests::permit::{Permit, invalid, is_privileged, not_permitted};
 use crate::telemetry::Telemetry;
 use mapper_control::schema::{AdoptTarget, ReleaseReply};
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
@@ -17,26 +16,19 @@ use mapper_host::enforce::Departure;
 use mapper_model::{AppId, AppName};
 
 pub(crate) fn release(
-    peer: &Peer,
+    permit: &Permit<'_>,
     asked: &str,
-    settings: &Settings,
     registry: &mut Registry,
     machine: &mut Machine,
     decider: &Decider,
     telemetry: &mut Telemetry,
 ) -> Handled {
-    let Releasable { id, name, adoption } = match check(peer, asked, settings, registry) {
+    let Releasable { id, name, adoption } = match check(permit, asked, registry) {
         Ok(releasable) => releasable,
         Err(error) => return Handled::from(Err(error)),
     };
-    let trouble = let_go(
-        id,
-        Departure::ForGood,
-        registry,
-        machine,
-        decider,
-        telemetry,
-    );
+    let why = Departure::ForGood;
+    let trouble = let_go(id, why, registry, machine, decider, telemetry);
     let reply = Reply::Release(ReleaseReply {
         protocol: PROTOCOL,
         app: id,
@@ -47,24 +39,18 @@ pub(crate) fn release(
     Handled::reply(reply, Effect::Membership)
 }
 
-/// An application that may be released by the user who asks.
 struct Releasable {
     id: AppId,
     name: AppName,
     adoption: Adoption,
 }
 
-fn check(
-    peer: &Peer,
-    asked: &str,
-    settings: &Settings,
-    registry: &Registry,
-) -> Result<Releasable, ErrorReply> {
-    let record = &find_visible(peer, asked, settings, registry)?.record;
+fn check(permit: &Permit<'_>, asked: &str, registry: &Registry) -> Result<Releasable, ErrorReply> {
+    let record = &find_visible(permit, asked, registry)?.record;
     let name = record.spec.name.clone();
     let adoption = match &record.origin {
         Origin::Adopted(adoption) => adoption.clone(),
-        // It may have been adopted: root decides.
+        // It may have been adopted, so that only root may release it.
         Origin::Recovered => Adoption {
             target: AdoptTarget::Pid(record.first_process.pid),
             by: 0,
@@ -75,8 +61,8 @@ fn check(
             )));
         }
     };
-    if !is_privileged(peer) {
-        may_release(peer, &name, &adoption)?;
+    if !is_privileged(permit.peer) {
+        may_release(permit.peer, &name, &adoption)?;
     }
     Ok(Releasable {
         id: record.id,
@@ -99,6 +85,7 @@ fn may_release(peer: &Peer, name: &AppName, adoption: &Adoption) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
 
     #[test]
     fn only_the_adopting_user_may_release() {
@@ -107,17 +94,11 @@ mod tests {
             by: 1000,
         };
         let name = AppName::new("job").unwrap();
-        let peer = |uid| Peer {
-            pid: 1,
-            uid,
-            groups: [1000].into(),
-        };
-        assert!(may_release(&peer(1000), &name, &adoption).is_ok());
+        let release = |uid| may_release(&Peer::of(uid, &[1000]), &name, &adoption);
+        assert!(release(1000).is_ok());
         // Neither another user nor a member of the same group.
         for uid in [1001, 65534] {
-            let refused = may_release(&peer(uid), &name, &adoption).unwrap_err();
-            let refused = refused.to_string();
-            assert!(refused.contains("adopted by user 1000"), "{refused}");
+            assert_says(release(uid).unwrap_err(), &["adopted by user 1000"]);
         }
     }
 }

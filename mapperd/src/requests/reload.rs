@@ -1,44 +1,22 @@
 //! Reading the configuration again while applications run.
 //!
-//! Everything is read and checked before anything is changed: a file with an error changes nothing. What can
-//! change without touching applications applies to the next decision: the interval, the policies and their
-//! settings, reserved CPUs. What was learned about applications stays; a policy that cannot read another
-//! policy's history starts without. Everything else is reported as waiting for a restart.
+//! Everything is read and checked before anything is changed: a file with an error changes nothing. The next decision
+//! uses the new interval, policies with their settings, and reserved CPUs. What was learned about applications stays; a
+//! policy that cannot read another policy's history starts without. Other changes need a restart and are reported so.
 
 use crate::config::former_places;
-use crate::config::interval::Interval;
-use crate::config::peer::Peer;
 use crate::config::settings::Settings;
-use crate::config::types::{Audience, EnforcerChoice};
 use crate::decider::Decider;
 use crate::machine::{Machine, profile};
 use crate::requests::effect::Effect;
-use crate::requests::permit::{is_privileged, not_permitted};
 use crate::telemetry::Telemetry;
 use anyhow::{Context, ensure};
+use mapper_control::PROTOCOL;
 use mapper_control::schema::ReloadReply;
-use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::cpus::UsableCpus;
-use mapper_host::observe::Choice as CounterChoice;
-use mapper_model::CpuSet;
-use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};
-use std::net::SocketAddr;
+use mapper_pipeline::{Controller, PipelineConfig};
+use std::fmt::Display;
 use std::path::PathBuf;
-
-/// Whether a client may have the configuration read again.
-pub(crate) fn check(peer: &Peer, settings: &Settings) -> Result<(), ErrorReply> {
-    if is_privileged(peer) {
-        return Ok(());
-    }
-    Err(not_permitted(format!(
-        "only root{} may reload the configuration, not user {}",
-        match settings.audience {
-            Audience::Everybody => "",
-            Audience::Owner => " and the daemon's user",
-        },
-        peer.uid
-    )))
-}
 
 /// What has changed, and what has to follow.
 pub(crate) struct Reloaded {
@@ -46,7 +24,7 @@ pub(crate) struct Reloaded {
     pub(crate) effect: Effect,
 }
 
-/// Reads the configuration again and takes over what can change at once.
+/// Reads the configuration again and applies what can change while applications run.
 pub(crate) fn reload(
     settings: &mut Settings,
     machine: &mut Machine,
@@ -104,23 +82,20 @@ fn try_reload(
     settings.pipeline = new.pipeline;
     settings.access = new.access;
     settings.programs = new.programs;
-    let effect = if pace_changed {
+    let mut effect = Effect::Decide;
+    if pace_changed {
         decider.set_pace(settings.interval, settings.overhead_budget);
-        Effect::NewPace
-    } else {
-        Effect::Decide
+        effect = Effect::NewPace;
+    }
+    let reply = ReloadReply {
+        protocol: PROTOCOL,
+        changed: changes.now,
+        needs_restart: changes.later,
     };
-    Ok(Reloaded {
-        reply: ReloadReply {
-            protocol: PROTOCOL,
-            changed: changes.now,
-            needs_restart: changes.later,
-        },
-        effect,
-    })
+    Ok(Reloaded { reply, effect })
 }
 
-/// A controller with other settings that remembers what the present one knows.
+/// A controller with new settings and the history of the present one.
 fn successor(present: &Controller, config: &PipelineConfig) -> anyhow::Result<Controller> {
     let mut next = Controller::new(config.clone(), present.topology().clone())
         .context("configuration names no policy")?;
@@ -131,23 +106,7 @@ fn successor(present: &Controller, config: &PipelineConfig) -> anyhow::Result<Co
     Ok(next)
 }
 
-fn compare_policies(changes: &mut Changes, old: &PipelineConfig, new: &PipelineConfig) {
-    changes.now("allocation", &old.allocation, &new.allocation);
-    changes.now("mapping", &old.mapping, &new.mapping);
-    for (section, differs) in [
-        ("[expert.characterise]", old.monitor != new.monitor),
-        ("[expert.allocate]", old.allocate != new.allocate),
-        ("[expert.placement]", old.map != new.map),
-        ("[expert.machine]", old.machine != new.machine),
-    ] {
-        if differs {
-            changes.now.push(section.to_owned());
-        }
-    }
-}
-
 /// What differs between two configurations, in words.
-#[derive(Debug, Default)]
 struct Changes {
     now: Vec<String>,
     later: Vec<String>,
@@ -155,101 +114,59 @@ struct Changes {
 
 impl Changes {
     fn between(old: &Settings, new: &Settings) -> Self {
-        let mut changes = Self::default();
-        changes.now("interval", &old.interval, &new.interval);
-        changes.now(
-            "overhead_budget",
-            &old.overhead_budget,
-            &new.overhead_budget,
-        );
-        changes.now("reserve", &old.reserve, &new.reserve);
-        if old.access != new.access {
-            changes.now.push("[[access]]".to_owned());
-        }
-        if old.programs != new.programs {
-            changes.now.push("[[program]]".to_owned());
-        }
-        let (were, are) = (&old.metrics, &new.metrics);
-        changes.later("metrics.socket", &were.socket, &are.socket);
-        changes.later("metrics.tcp", &were.tcp, &are.tcp);
-        compare_policies(&mut changes, &old.pipeline, &new.pipeline);
-        changes.later("socket", &old.socket, &new.socket);
-        changes.later("enforcer", &old.enforcer, &new.enforcer);
-        changes.later("cgroup_root", &old.cgroup_root, &new.cgroup_root);
-        changes.later("counters", &old.counters, &new.counters);
-        changes.later("record", &old.record, &new.record);
-        changes.later("state_dir", &old.state_dir, &new.state_dir);
-        changes
-    }
-
-    fn now<T: PartialEq + InWords>(&mut self, key: &str, old: &T, new: &T) {
-        Self::compare(&mut self.now, key, old, new);
-    }
-
-    fn later<T: PartialEq + InWords>(&mut self, key: &str, old: &T, new: &T) {
-        Self::compare(&mut self.later, key, old, new);
-    }
-
-    fn compare<T: PartialEq + InWords>(to: &mut Vec<String>, key: &str, old: &T, new: &T) {
-        if old != new {
-            to.push(format!("{key}: {} → {}", old.in_words(), new.in_words()));
+        let (were, are) = (&old.pipeline, &new.pipeline);
+        let sections = [
+            ("[[access]]", old.access != new.access),
+            ("[[program]]", old.programs != new.programs),
+            ("[expert.characterise]", were.monitor != are.monitor),
+            ("[expert.allocate]", were.allocate != are.allocate),
+            ("[expert.placement]", were.map != are.map),
+            ("[expert.machine]", were.machine != are.machine),
+        ];
+        let sections = sections.into_iter().filter(|(_, differs)| *differs);
+        let mut now = changed(NOW.map(|(key, words)| (key, words(old), words(new))));
+        now.extend(sections.map(|(section, _)| section.to_owned()));
+        Self {
+            now,
+            later: changed(LATER.map(|(key, words)| (key, words(old), words(new)))),
         }
     }
 }
 
-/// A setting as users see it, which is as it is written in the file.
-trait InWords {
-    fn in_words(&self) -> String;
+/// A key and its value in words, which are as in the file.
+type Key = (&'static str, fn(&Settings) -> String);
+
+const NOW: [Key; 5] = [
+    ("interval", |s| s.interval.to_string()),
+    ("overhead_budget", |s| s.overhead_budget.share().to_string()),
+    ("reserve", |s| {
+        or_none(Some(&s.reserve).filter(|cpus| !cpus.is_empty()))
+    }),
+    ("allocation", |s| s.pipeline.allocation.clone()),
+    ("mapping", |s| s.pipeline.mapping.clone()),
+];
+
+const LATER: [Key; 8] = [
+    ("metrics.socket", |s| or_none(shown(&s.metrics.socket))),
+    ("metrics.tcp", |s| or_none(s.metrics.tcp)),
+    ("socket", |s| s.socket.display().to_string()),
+    ("enforcer", |s| s.enforcer.name().to_owned()),
+    ("cgroup_root", |s| or_none(shown(&s.cgroup_root))),
+    ("counters", |s| s.counters.to_string()),
+    ("record", |s| or_none(shown(&s.record))),
+    ("state_dir", |s| or_none(shown(&s.state_dir))),
+];
+
+fn shown(path: &Option<PathBuf>) -> Option<std::path::Display<'_>> {
+    path.as_ref().map(|path| path.display())
 }
 
-impl<T: InWords> InWords for Option<T> {
-    fn in_words(&self) -> String {
-        self.as_ref()
-            .map_or_else(|| "none".to_owned(), InWords::in_words)
-    }
+fn or_none(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
-impl InWords for PathBuf {
-    fn in_words(&self) -> String {
-        self.display().to_string()
-    }
-}
-
-impl InWords for CpuSet {
-    fn in_words(&self) -> String {
-        match self.is_empty() {
-            true => "none".to_owned(),
-            false => self.to_string(),
-        }
-    }
-}
-
-/// Settings whose own text is what the file says.
-macro_rules! in_own_words {
-    ($($setting:ty),*) => {$(
-        impl InWords for $setting {
-            fn in_words(&self) -> String {
-                self.to_string()
-            }
-        }
-    )*};
-}
-
-in_own_words!(String, SocketAddr, Interval, CounterChoice);
-
-impl InWords for OverheadBudget {
-    fn in_words(&self) -> String {
-        self.share().to_string()
-    }
-}
-
-impl InWords for EnforcerChoice {
-    fn in_words(&self) -> String {
-        match self {
-            Self::Auto => "auto",
-            Self::Cgroup => "cgroup",
-            Self::Affinity => "affinity",
-        }
-        .to_owned()
-    }
+fn changed<const N: usize>(keys: [(&str, String, String); N]) -> Vec<String> {
+    let changed = keys.into_iter().filter(|(_, old, new)| old != new);
+    let words = changed.map(|(key, old, new)| format!("{key}: {old} → {new}"));
+    words.collect()
 }

@@ -1,18 +1,15 @@
 //! The report of an application, to its own user.
 
-use crate::config::peer::Peer;
-use crate::config::settings::Settings;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::ended::OwnedReport;
-use crate::requests::permit::may_see;
+use crate::requests::permit::Permit;
 use mapper_control::{ErrorReply, Reply};
 use mapper_model::AppId;
 
 pub(crate) fn report(
-    peer: &Peer,
+    permit: &Permit<'_>,
     asked: AppId,
-    settings: &Settings,
     registry: &mut Registry,
     machine: &Machine,
 ) -> Result<Reply, ErrorReply> {
@@ -25,12 +22,10 @@ pub(crate) fn report(
         None => registry.ended.find(asked).cloned(),
     };
     match found {
-        Some(found) if may_see(peer, settings, found.uid) => {
-            Ok(Reply::Report(Box::new(found.report)))
-        }
-        // Whether there is such an application is not for other users to know either.
+        Some(found) if permit.may_see(found.uid) => Ok(Reply::Report(Box::new(found.report))),
+        // Other users may not know either whether there is such an application.
         _ => Err(ErrorReply::UnknownApplication {
-            message: format!("no application {asked} of user {}", peer.uid),
+            message: format!("no application {asked} of user {}", permit.peer.uid),
             running: Vec::new(),
         }),
     }

@@ -1,7 +1,6 @@
-//! From what the user asks for to what a launch gets.
+//! From what the user requests to what a launch gets.
 //!
-//! Each source says something of a launch or leaves it open. The first that says something decides, in
-//! this order:
+//! Each source says something of a launch or leaves it open. The first that says something decides:
 //!
 //! 1. the user, by an option or a variable of the environment,
 //! 2. with `--teams auto`, what `--check-teams` found on this machine for this build,
@@ -9,11 +8,11 @@
 //! 4. with `--teams auto`, the shipped list (for the team mode alone),
 //! 5. the default: `fixed` teams, under which every program gives the results of a conforming run.
 //!
-//! Where the program cannot have the mode that was decided (its runtime does not serve it, or there is no
-//! runtime interface), teams are fixed, and the reply names that reason.
+//! Where the program cannot have that mode (its runtime does not support it, or there is no runtime interface), teams are
+//! fixed, and the reply gives the reason.
 //!
-//! The daemon afterwards checks what a rule sets against what the user may have at all (ADR 16), since the
-//! path and the build id are what the user's launcher says they are.
+//! The result is checked afterwards against what the user may have (ADR 16), since the user's launcher reports path and
+//! build id.
 
 use crate::config::peer::Peer;
 use crate::config::program_rules::{ProgramRule, ProgramRules};
@@ -31,7 +30,6 @@ enum Interface {
     On,
     /// `--no-runtime`.
     OffByUser,
-    /// A rule says so.
     OffByRule,
     /// The user wants it, and the launcher has no shim.
     ShimMissing,
@@ -42,7 +40,7 @@ const WITHOUT_RUNTIME: &str = "no runtime interface, as asked";
 /// [`Terms::teams_by`] where the launcher found no shim.
 const WITHOUT_SHIM: &str = "no runtime interface, its library was not found";
 
-/// Folds what the user, the catalogue, the operator's rules, the shipped list and the defaults say.
+/// Combines the user, the catalogue, the operator's rules, the shipped list and the defaults.
 pub(crate) fn settle(
     operators: &ProgramRules,
     shipped: &ProgramRules,
@@ -88,9 +86,7 @@ pub(crate) fn settle(
         },
         runtime: match interface {
             Interface::On => RuntimeChoice::On,
-            Interface::OffByUser | Interface::OffByRule | Interface::ShimMissing => {
-                RuntimeChoice::Off
-            }
+            _ => RuntimeChoice::Off,
         },
         partition: wishes.partition.or(by_rule).unwrap_or_default(),
         terms: Terms {
@@ -116,7 +112,7 @@ fn teams_decided<'r>(
     operators: Option<(&'r ProgramRule, String)>,
     shipped: impl FnOnce() -> Option<(&'r ProgramRule, String)>,
 ) -> (TeamMode, String) {
-    let of_rule = |(rule, name): (&ProgramRule, String)| Some((rule.teams?.0, name));
+    let of_rule = |(rule, name): (&ProgramRule, String)| Some((rule.teams?, name));
     let by_rule = operators.and_then(of_rule);
     let decided = match wish {
         Some(TeamsWish::Named(mode)) => Some((mode, "as asked".to_owned())),
@@ -130,7 +126,8 @@ fn teams_decided<'r>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::program_rules::testing::{peer, rules};
+    use crate::config::peer::Peer;
+    use crate::config::program_rules::try_rules;
     use mapper_control::schema::{Program, Schedule, Wish, Wishes};
     use mapper_model::{AppName, Qos};
 
@@ -147,16 +144,20 @@ mod tests {
     }
 
     fn settled(operators: &str, shipped: &str, request: &LaunchRequest) -> Settlement {
-        let settlement = settle(&rules(operators), &rules(shipped), &peer(), request);
+        let rules = |text| try_rules(text).unwrap();
+        let peer = Peer::of(1000, &[100]);
+        let settlement = settle(&rules(operators), &rules(shipped), &peer, request);
         assert_eq!(settlement.terms.teams, settlement.spec.teams);
         settlement
     }
 
     fn teams(operators: &str, shipped: &str, request: &LaunchRequest) -> (TeamMode, String) {
-        let Terms {
-            teams, teams_by, ..
-        } = settled(operators, shipped, request).terms;
-        (teams, teams_by)
+        let terms = settled(operators, shipped, request).terms;
+        (terms.teams, terms.teams_by)
+    }
+
+    fn named(mode: TeamMode) -> Option<TeamsWish> {
+        Some(TeamsWish::Named(mode))
     }
 
     const FIXED: TeamMode = TeamMode::Fixed;
@@ -171,27 +172,27 @@ mod tests {
     fn the_user_decides_then_the_catalogue_the_operator_the_shipped_list_and_the_default() {
         let operators = "[[program]]\nname = \"cg\"\nteams = \"fixed\"\n[[program]]\nname = \"f*\"\nteams = \"virtual\"\n";
         let shipped = "[[program]]\npath = \"/opt/**\"\nteams = \"follow\"\n";
-        let ask = |operators, shipped, wish| {
-            teams(operators, shipped, &request(wish, LinkedOpenMp::Libgomp))
+        let check = |operators, shipped, wish, mode, who| {
+            let request = request(wish, LinkedOpenMp::Libgomp);
+            assert_eq!(teams(operators, shipped, &request), by(mode, who));
         };
-        let named = Some(TeamsWish::Named(FIXED));
-        assert_eq!(ask(operators, shipped, named), by(FIXED, "as asked"));
+        check(operators, shipped, named(FIXED), FIXED, "as asked");
         let checked = Some(TeamsWish::Checked(FOLLOW));
-        assert_eq!(
-            ask(operators, shipped, checked),
-            by(FOLLOW, "found by --check-teams")
+        check(
+            operators,
+            shipped,
+            checked,
+            FOLLOW,
+            "found by --check-teams",
         );
         let auto = Some(TeamsWish::Auto);
         for wish in [auto, None] {
-            assert_eq!(
-                ask(operators, shipped, wish),
-                by(VIRTUAL, "rule 2 of m.toml")
-            );
+            check(operators, shipped, wish, VIRTUAL, "rule 2 of m.toml");
         }
-        assert_eq!(ask("", shipped, auto), by(FOLLOW, "rule 1 of m.toml"));
+        check("", shipped, auto, FOLLOW, "rule 1 of m.toml");
         // The shipped list counts for users who ask for it.
-        assert_eq!(ask("", shipped, None), by(FIXED, BY_DEFAULT));
-        assert_eq!(ask("", "", auto), by(FIXED, BY_DEFAULT));
+        check("", shipped, None, FIXED, BY_DEFAULT);
+        check("", "", auto, FIXED, BY_DEFAULT);
     }
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(by_rule.runtime, RuntimeChoice::Off);
         assert_eq!(by_rule.partition, Partition::Isolated);
 
-        let mut asked = request(Some(TeamsWish::Named(VIRTUAL)), LinkedOpenMp::Libgomp);
+        let mut asked = request(named(VIRTUAL), LinkedOpenMp::Libgomp);
         asked.wishes.qos = Some(Qos::default());
         asked.wishes.threads = Wish::Asked(Threads::Allocated);
         asked.wishes.schedule = Wish::Asked(Schedule::AsWritten);
@@ -234,13 +235,11 @@ mod tests {
             (FOLLOW, Threads::All),
             (VIRTUAL, Threads::All),
         ] {
-            let named = Some(TeamsWish::Named(mode));
-            let terms = settled("", "", &request(named, LinkedOpenMp::Libgomp)).terms;
+            let terms = settled("", "", &request(named(mode), LinkedOpenMp::Libgomp)).terms;
             assert_eq!(terms.threads, Some(threads), "{mode}");
         }
         // Real teams keep their size.
-        let named = Some(TeamsWish::Named(VIRTUAL));
-        let terms = settled("", "", &request(named, LinkedOpenMp::Libomp)).terms;
+        let terms = settled("", "", &request(named(VIRTUAL), LinkedOpenMp::Libomp)).terms;
         assert_eq!(terms.threads, Some(Threads::Allocated));
     }
 
@@ -250,24 +249,20 @@ mod tests {
             (LinkedOpenMp::Libomp, VIRTUAL, "libomp"),
             (LinkedOpenMp::StaticLibgomp, FOLLOW, "statically"),
         ] {
-            let asked = request(Some(TeamsWish::Named(mode)), openmp);
-            let Settlement {
-                terms, provenance, ..
-            } = settled("", "", &asked);
-            assert_eq!(terms.teams, FIXED);
-            let said = provenance.unserved_because().unwrap();
+            let settlement = settled("", "", &request(named(mode), openmp));
+            assert_eq!(settlement.terms.teams, FIXED);
+            let said = settlement.provenance.unserved_because().unwrap();
             assert!(said.contains(why) && said.contains(mode.as_str()), "{said}");
         }
-        let asked = request(Some(TeamsWish::Named(FOLLOW)), LinkedOpenMp::Libomp);
-        let settlement = settled("", "", &asked);
+        let settlement = settled("", "", &request(named(FOLLOW), LinkedOpenMp::Libomp));
         assert_eq!(settlement.terms.teams, FOLLOW);
         assert_eq!(settlement.provenance.unserved_because(), None);
     }
 
     #[test]
     fn the_loader_and_other_static_programs_get_the_mode_for_what_they_start() {
-        let named = Some(TeamsWish::Named(VIRTUAL));
-        let settlement = settled("", "", &request(named, LinkedOpenMp::StaticProgram));
+        let request = request(named(VIRTUAL), LinkedOpenMp::StaticProgram);
+        let settlement = settled("", "", &request);
         assert_eq!(settlement.terms.teams, VIRTUAL);
         assert_eq!(settlement.provenance.unserved_because(), None);
         let note = settlement.provenance.unreachable_because().unwrap();
@@ -279,7 +274,6 @@ mod tests {
         let text = |more: &str| format!("[[program]]\nname = \"fft\"\n{more}\n");
         let virtual_ = text("teams = \"virtual\"");
         let request = |wish| request(wish, LinkedOpenMp::Libgomp);
-        let named = |mode| Some(TeamsWish::Named(mode));
         let unwanted = |wish| {
             let mut request = request(wish);
             request.wishes.runtime = Some(RuntimeChoice::Off);
@@ -296,19 +290,15 @@ mod tests {
             assert_eq!(settlement.terms.teams, FIXED);
             assert_eq!(settlement.runtime, RuntimeChoice::Off);
         }
-        // The operator's rule comes before the mode of the shipped list.
-        let off = text("runtime = \"off\"");
-        // The second of two rules, so that the names differ.
-        let list = format!(
-            "{}{}",
-            "[[program]]\nname = \"cg\"\nqos = 0.5\n",
-            text("teams = \"follow\"")
+        // The operator's rule comes before the mode of the shipped list, whose rule is the second there: names differ.
+        let first = "[[program]]\nname = \"cg\"\nqos = 0.5\n".to_owned();
+        let list = first + &text("teams = \"follow\"");
+        let ruled_out = teams(
+            &text("runtime = \"off\""),
+            &list,
+            &request(Some(TeamsWish::Auto)),
         );
-        let ruled_out = request(Some(TeamsWish::Auto));
-        assert_eq!(
-            teams(&off, &list, &ruled_out),
-            by(FIXED, "rule 1 of m.toml")
-        );
+        assert_eq!(ruled_out, by(FIXED, "rule 1 of m.toml"));
         // Fixed teams that the user asked for stay the user's choice.
         let asked = teams("", "", &unwanted(named(FIXED)));
         assert_eq!(asked, by(FIXED, "as asked"));
@@ -325,10 +315,9 @@ mod tests {
 
     #[test]
     fn a_rule_is_for_its_users_only() {
-        let text = |who: &str| format!("[[program]]\n{who}\nteams = \"virtual\"\n");
         let mode = |who: &str| {
-            let open = request(None, LinkedOpenMp::Libgomp);
-            teams(&text(who), "", &open).0
+            let rule = format!("[[program]]\n{who}\nteams = \"virtual\"\n");
+            teams(&rule, "", &request(None, LinkedOpenMp::Libgomp)).0
         };
         assert_eq!(mode("users = [\"1000\"]"), TeamMode::Virtual);
         assert_eq!(mode("groups = [\"100\"]"), TeamMode::Virtual);

@@ -10,50 +10,35 @@ use tokio::sync::{mpsc, oneshot};
 /// Messages that may wait. A sender that finds the queue full waits in turn.
 const QUEUE: usize = 256;
 
-/// Something happened.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A client calls.
     Call {
-        /// Who.
         peer: Peer,
-        /// What.
         request: Request,
-        /// Where the answer goes.
         reply: oneshot::Sender<Answer>,
     },
     /// The connection that was the lease of an application has closed.
-    LeaseEnded {
-        /// The application.
-        app: AppId,
-    },
-    /// A scraper asks for the metrics.
-    Scrape {
-        /// Where they go.
-        reply: oneshot::Sender<String>,
-    },
+    LeaseEnded { app: AppId },
+    /// A scraper requests the metrics.
+    Scrape { reply: oneshot::Sender<String> },
     /// Processes of an application ended; perhaps all of them.
-    MayHaveEnded {
-        /// The application.
-        app: AppId,
-    },
+    MayHaveEnded { app: AppId },
 }
 
-/// What a client is answered.
 pub(crate) type Answer = Result<Served, ErrorReply>;
 
-/// A call that was served.
+/// The reply to a call that was served.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) reply: Reply,
-    /// The page that goes along.
+    /// Passed with the reply.
     pub(crate) page: Option<OwnedFd>,
     /// The application whose lease the connection now is.
     pub(crate) lease: Option<AppId>,
 }
 
 impl Served {
-    /// An answer in words alone.
     pub(crate) const fn plain(reply: Reply) -> Self {
         Self {
             reply,
@@ -62,7 +47,7 @@ impl Served {
         }
     }
 
-    /// A place for a program.
+    /// The reply to a launch.
     pub(crate) const fn place(reply: LaunchReply, page: Option<OwnedFd>) -> Self {
         let lease = Some(reply.app);
         Self {
@@ -73,9 +58,7 @@ impl Served {
     }
 }
 
-/// The sending end.
 pub(crate) type Sender = mpsc::Sender<Message>;
-/// The receiving end.
 pub(crate) type Inbox = mpsc::Receiver<Message>;
 
 pub(crate) fn channel() -> (Sender, Inbox) {

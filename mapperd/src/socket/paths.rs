@@ -1,9 +1,8 @@
 //! The path of the socket, and the guarantee that one daemon listens on it.
 //!
-//! A daemon that died leaves its socket file behind, which must not keep the next one from starting; but a
-//! running daemon must not lose its socket. A lock on a file beside the socket decides: its holder may
-//! replace the socket. The kernel releases the lock when its holder ends. A socket that answers although
-//! no process holds the lock belongs to another program and is left alone.
+//! A daemon that died leaves its socket file behind, which must not prevent the next start; but a running daemon must
+//! not lose its socket. A lock on a file beside the socket decides: its holder may replace the socket. The kernel
+//! releases the lock when its holder ends. A socket that answers without a lock belongs to another program and stays.
 
 use crate::config::types::Audience;
 use crate::store::trusted_directory;
@@ -19,14 +18,13 @@ use std::path::{Path, PathBuf};
 
 /// Another daemon listens.
 #[derive(Debug, thiserror::Error)]
-#[error("a daemon is already running on {}{}; stop it, or name another --socket", socket.display(), told(pid.as_ref()))]
+#[error(
+    "a daemon is already running on {}{}; stop it, or name another --socket", socket.display(),
+    pid.map(|pid| format!(", pid {pid}")).unwrap_or_default()
+)]
 pub(crate) struct AlreadyRunning {
     socket: PathBuf,
     pid: Option<u32>,
-}
-
-fn told(pid: Option<&u32>) -> String {
-    pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
 }
 
 /// The socket this daemon listens on. Dropping it removes the file.
@@ -34,14 +32,9 @@ fn told(pid: Option<&u32>) -> String {
 pub(crate) struct Socket {
     path: PathBuf,
     listener: UnixListener,
+    lock_path: PathBuf,
     /// Held as long as the daemon lives.
-    lock: Lock,
-}
-
-#[derive(Debug)]
-struct Lock {
-    path: PathBuf,
-    _file: OwnedFd,
+    _lock: OwnedFd,
 }
 
 impl Socket {
@@ -49,39 +42,39 @@ impl Socket {
         &self.path
     }
 
-    /// The listener, for the event loop.
     pub(crate) fn listener(&self) -> anyhow::Result<tokio::net::UnixListener> {
-        let listener = self
-            .listener
-            .try_clone()
-            .context("duplicate the listener")?;
+        let listener = self.listener.try_clone();
+        let listener = listener.context("duplicate the listener")?;
         tokio::net::UnixListener::from_std(listener).context("watch the listener")
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Both are this daemon's for as long as it holds the lock.
+        // Both are this daemon's as long as it holds the lock.
         let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(&self.lock.path);
+        let _ = fs::remove_file(&self.lock_path);
     }
 }
 
-/// Listens on a path, replacing what a dead daemon left there.
+/// Listens on a path, replacing the socket of a dead daemon.
 pub(crate) fn listen(path: &Path, audience: Audience) -> anyhow::Result<Socket> {
     make_directory(path, audience)?;
-    let lock = lock(path)?;
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push(".lock");
+    let lock_path = PathBuf::from(lock_path);
+    let lock = lock(path, &lock_path)?;
     remove_stale(path)?;
-    let listener = bind(path, audience)?;
     Ok(Socket {
         path: path.to_owned(),
-        listener,
-        lock,
+        listener: bind(path, audience)?,
+        lock_path,
+        _lock: lock,
     })
 }
 
-/// Makes the directory of the socket if there is none. One that is there is used for a user's own daemon
-/// only if nobody else can write to it: they could listen there in its place.
+/// Creates the directory of the socket if there is none. A user's own daemon uses an existing one only if no other user
+/// can write to it and listen there instead.
 fn make_directory(socket: &Path, audience: Audience) -> anyhow::Result<()> {
     let dir = match socket.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -118,38 +111,37 @@ fn create_directory(dir: &Path, audience: Audience) -> anyhow::Result<()> {
 }
 
 /// Takes the lock beside the socket.
-fn lock(socket: &Path) -> anyhow::Result<Lock> {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".lock");
-    let path = PathBuf::from(path);
+fn lock(socket: &Path, path: &Path) -> anyhow::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     loop {
-        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
             .with_context(|| format!("open lock {}", path.display()))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(AlreadyRunning {
-                    socket: socket.to_owned(),
-                    pid: listening_pid(socket).ok().flatten(),
-                }
-                .into());
+                let pid = listening_pid(socket).ok().flatten();
+                return Err(already_running(socket, pid));
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("lock {}", path.display()));
             }
         }
-        // A daemon that stopped meanwhile has removed the file: the lock would be on nothing.
+        // A daemon that stopped meanwhile has removed the file, so that the lock means nothing.
         let same = |a: &Stat, b: &Stat| a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-        if let (Ok(held), Ok(named)) = (rustix::fs::fstat(&file), rustix::fs::stat(&path))
+        if let (Ok(held), Ok(named)) = (rustix::fs::fstat(&file), rustix::fs::stat(path))
             && same(&held, &named)
         {
-            return Ok(Lock { path, _file: file });
+            return Ok(file);
         }
     }
 }
 
-/// Removes a socket file that nobody listens on.
+fn already_running(socket: &Path, pid: Option<u32>) -> anyhow::Error {
+    let socket = socket.to_owned();
+    AlreadyRunning { socket, pid }.into()
+}
+
+/// Removes a socket file on which no process listens.
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -163,11 +155,7 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
         );
     }
     match listening_pid(path) {
-        Ok(pid) => Err(AlreadyRunning {
-            socket: path.to_owned(),
-            pid,
-        }
-        .into()),
+        Ok(pid) => Err(already_running(path, pid)),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             tracing::info!(socket = %path.display(), "removed the socket of a daemon that has ended");
             fs::remove_file(path).with_context(|| format!("remove stale socket {}", path.display()))
@@ -182,13 +170,11 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Who listens on a socket.
+/// The process that listens on a socket.
 fn listening_pid(path: &Path) -> io::Result<Option<u32>> {
     let stream = UnixStream::connect(path)?;
-    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd());
-    Ok(peer
-        .ok()
-        .and_then(|peer| peer.pid.as_raw_nonzero().get().try_into().ok()))
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).ok();
+    Ok(peer.and_then(|peer| peer.pid.as_raw_nonzero().get().try_into().ok()))
 }
 
 fn bind(path: &Path, audience: Audience) -> anyhow::Result<UnixListener> {
@@ -196,7 +182,7 @@ fn bind(path: &Path, audience: Audience) -> anyhow::Result<UnixListener> {
         Audience::Everybody => 0o666,
         Audience::Owner => 0o600,
     };
-    // Nobody may connect before the mode is set.
+    // No process may connect before the mode is set.
     let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
     let bound = UnixListener::bind(path);
     rustix::process::umask(umask);
@@ -212,6 +198,7 @@ fn bind(path: &Path, audience: Audience) -> anyhow::Result<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -249,11 +236,7 @@ mod tests {
         let _first = listen(&path, Audience::Owner).unwrap();
         let error = listen(&path, Audience::Owner).unwrap_err();
         assert!(error.is::<AlreadyRunning>());
-        let text = error.to_string();
-        assert!(
-            text.contains(&format!("pid {}", std::process::id())),
-            "{text}"
-        );
+        assert_says(error, &[&format!("pid {}", std::process::id())]);
     }
 
     #[test]
@@ -261,11 +244,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _other = UnixListener::bind(&path).unwrap();
-        assert!(
-            listen(&path, Audience::Owner)
-                .unwrap_err()
-                .is::<AlreadyRunning>()
-        );
+        let error = listen(&path, Audience::Owner).unwrap_err();
+        assert!(error.is::<AlreadyRunning>());
         assert!(UnixStream::connect(&path).is_ok());
     }
 
@@ -274,8 +254,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         fs::write(&path, "precious").unwrap();
-        let error = listen(&path, Audience::Owner).unwrap_err().to_string();
-        assert!(error.contains("not a socket"), "{error}");
+        assert_says(
+            listen(&path, Audience::Owner).unwrap_err(),
+            &["not a socket"],
+        );
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
@@ -286,18 +268,13 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let path = open.join("mapper.sock");
-        let error = listen(&path, Audience::Owner).unwrap_err().to_string();
-        assert!(error.contains("mode 777"), "{error}");
+        assert_says(listen(&path, Audience::Owner).unwrap_err(), &["mode 777"]);
         assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
     }
 
     #[test]
     fn a_directory_that_cannot_be_made_is_named() {
         let error = listen(Path::new("/proc/none/such/mapper.sock"), Audience::Owner);
-        let text = format!("{:#}", error.unwrap_err());
-        assert!(
-            text.contains("/proc/none/such") && text.contains("--socket"),
-            "{text}"
-        );
+        assert_says(error.unwrap_err(), &["/proc/none/such", "--socket"]);
     }
 }

@@ -1,9 +1,8 @@
 //! Quotas of each user on the socket.
 //!
-//! Connections and decisions are limited as a whole, and one user must not be able to use them up for all
-//! others, by mistake (a script that launches in a loop) or on purpose. So each user has a number of
-//! connections and a rate of calls. Faster calls are delayed, not refused, so that an ordinary burst of
-//! launches is only slower. Root is bounded only by the totals.
+//! One user must not use up connections and decisions for all others, by mistake (a script that launches in a loop)
+//! or on purpose. So each user has a number of connections and a rate of calls. Faster calls are delayed, not
+//! refused, so that a burst of launches is only slower. Root is bounded only by the totals.
 //!
 //! Memory is bounded by the connections: a user without any is forgotten when the delay has passed.
 
@@ -20,11 +19,11 @@ const BURST: f64 = 200.0;
 /// Calls per second that a user may make continuously.
 const CALLS_PER_S: f64 = 100.0;
 
-/// What an adoption counts for: all others wait while the state is saved, 200 ms at
-/// most, so that one user's take at most half of their time.
+/// An adoption counts as much as this many calls: all others wait up to 200 ms while the state is saved, so that
+/// one user's adoptions take at most half of their time.
 const ADOPTION: f64 = 40.0;
 
-/// What is asked for, by how much it keeps others waiting.
+/// The kind of call, by how long it keeps others waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// Anything but an adoption.
@@ -32,7 +31,7 @@ pub(crate) enum Asked {
     Adoption,
 }
 
-/// Users remembered before those without connections are looked through.
+/// So many users are remembered before those without connections are removed.
 const REMEMBERED: usize = 1024;
 
 /// What all users have used of their quotas.
@@ -42,7 +41,7 @@ pub(crate) struct Quotas(Arc<Mutex<HashMap<u32, Used>>>);
 #[derive(Clone, Copy, Debug)]
 struct Used {
     connections: usize,
-    /// Calls that can still be made at once.
+    /// Calls that can still be made without waiting.
     calls: f64,
     until: Instant,
 }
@@ -63,7 +62,7 @@ impl Used {
     }
 }
 
-/// One connection of a user. Dropping it frees its place.
+/// One connection of a user. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Place {
     quotas: Quotas,
@@ -71,7 +70,7 @@ pub(crate) struct Place {
 }
 
 impl Quotas {
-    /// A place for one more connection; `None` when the user has as many as may be.
+    /// One more connection; `None` when the user has as many as permitted.
     pub(crate) fn connect(&self, uid: u32, now: Instant) -> Option<Place> {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if users.len() >= REMEMBERED {
@@ -150,7 +149,7 @@ mod tests {
             place.call(Asked::Call, start),
             Duration::from_secs_f64(1.0 / CALLS_PER_S)
         );
-        // Another connection of the same user pays into the same account.
+        // Another connection of the same user uses the same quota.
         let other = quotas.connect(1000, start).unwrap();
         assert!(other.call(Asked::Call, start) > Duration::ZERO);
         let later = start + Duration::from_secs(10);

@@ -1,11 +1,9 @@
 //! The control socket: one task for each connection.
 //!
-//! A connection task splits bytes into calls, passes them to the daemon and writes the answers back, one at
-//! a time. It holds at most one unfinished message of bounded size. Input that is no call ends the
-//! connection; nothing a client sends ends the daemon.
-//!
-//! A connection on which a program was launched is that application's lease: when it closes, for
-//! whatever reason, the daemon is notified.
+//! A connection task splits bytes into calls, passes them to the daemon and writes the answers back, one at a time.
+//! It holds at most one unfinished message of bounded size. Invalid input ends the connection; nothing a client
+//! sends ends the daemon. A connection on which a program was launched is that application's lease: the daemon is
+//! notified when it closes.
 
 use crate::config::peer::Peer;
 use crate::socket::message::{Answer, Message, Sender, Served};
@@ -22,10 +20,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// Connections that may be open at a time.
 const CONNECTIONS: usize = 2048;
-
-/// How long a client that holds no lease may say nothing.
+/// How long a client that holds no lease may send nothing.
 const SILENCE: Duration = Duration::from_secs(60);
-
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,8 +36,14 @@ pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
         match listener.accept().await {
             Ok((stream, _address)) => {
                 let (sender, quotas) = (sender.clone(), quotas.clone());
+                let connection = Connection {
+                    stream,
+                    sender,
+                    quotas,
+                    leases: Vec::new(),
+                };
                 tokio::spawn(async move {
-                    Connection::new(stream, sender, quotas).serve().await;
+                    connection.serve().await;
                     drop(place);
                 });
             }
@@ -63,28 +65,18 @@ struct Connection {
 
 /// Why a connection ends.
 enum Ended {
-    /// The client hung up.
     ByClient,
     /// The client did something that cannot be answered.
     Broken(String),
 }
 
 impl Connection {
-    const fn new(stream: UnixStream, sender: Sender, quotas: Quotas) -> Self {
-        Self {
-            stream,
-            sender,
-            quotas,
-            leases: Vec::new(),
-        }
-    }
-
     async fn serve(mut self) {
         if let Ended::Broken(why) = self.converse().await {
             tracing::debug!("connection closed: {why}");
         }
         for app in self.leases {
-            // The daemon is stopping if nobody listens any more.
+            // Sending fails while the daemon stops.
             let _ = self.sender.send(Message::LeaseEnded { app }).await;
         }
     }
@@ -104,7 +96,7 @@ impl Connection {
         let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
         let mut buffer = [0u8; 4096];
         loop {
-            // A lease is silent by nature; any other connection is expected to send something.
+            // A lease is silent; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
             let read = if self.leases.is_empty() {
                 tokio::time::timeout(SILENCE, reading).await
@@ -119,14 +111,13 @@ impl Connection {
             };
             let mut arrived = &buffer[..length];
             loop {
-                match decoder.next(&mut arrived) {
-                    Ok(Some(message)) => {
-                        if let Err(ended) = self.handle(&peer, &place, &message).await {
-                            return ended;
-                        }
-                    }
+                let handled = match decoder.next(&mut arrived) {
+                    Ok(Some(message)) => self.handle(&peer, &place, &message).await,
                     Ok(None) => break,
-                    Err(error) => return Ended::Broken(error.to_string()),
+                    Err(error) => Err(Ended::Broken(error.to_string())),
+                };
+                if let Err(ended) = handled {
+                    return ended;
                 }
             }
         }
@@ -166,12 +157,8 @@ impl Connection {
                 return Err(Ended::Broken(error.to_string()));
             }
         };
-        if let Ok(Served {
-            lease: Some(app), ..
-        }) = &answer
-        {
-            self.leases.push(*app);
-        }
+        let lease = answer.as_ref().ok().and_then(|served| served.lease);
+        self.leases.extend(lease);
         match expects {
             Expects::Reply => self.write(answer).await,
             Expects::Nothing => Ok(()),
@@ -208,7 +195,7 @@ impl Connection {
     async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.stream.readable().await?;
-            // An ordinary read: descriptors that a client sends along are dropped by the kernel.
+            // Not `recvmsg`: the kernel drops descriptors that a client sends.
             match self.stream.try_read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return result,

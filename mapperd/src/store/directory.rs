@@ -1,12 +1,11 @@
 //! The directory in which the saved state is kept.
 //!
-//! The state is written anew after each decision that changed something, and now and then between; the new
-//! file takes the place of the old one in one step, so that there is a whole file at any time.
+//! The state is written after each decision that changed something, and now and then between. The new file replaces
+//! the old one in one step, so that there is a complete file at any time.
 //!
-//! A file that cannot be read is not deleted but set aside as `state.json.damaged`, so that the cause can be
-//! found. The daemon logs that and continues from `state.json.previous`, the state before, which is kept for
-//! that: it lacks what came with the last change, and what has ended since is found to have ended. If that
-//! cannot be read either, the daemon starts without.
+//! A file that cannot be read is renamed to `state.json.damaged`, so that the cause can be found, and the daemon
+//! continues from `state.json.previous`, the state before. That lacks the last change; applications that have ended
+//! since are found to have ended. If it cannot be read either, the daemon starts without.
 
 use crate::store::saved::{Saved, VERSION, boot};
 use crate::store::trusted_directory;
@@ -25,27 +24,22 @@ const NEW: &str = "state.json.new";
 const PREVIOUS: &str = "state.json.previous";
 const DAMAGED: &str = "state.json.damaged";
 
-/// The longest file that is written and read: more than a thousand applications with all that can be learned
-/// about them should take.
+/// The longest file: more than a thousand applications with all that can be learned about them should take.
 const LONGEST: u64 = 64 << 20;
 
 /// What was found at the start.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// There is no state to continue from.
     Nothing,
-    /// This was left by an earlier daemon.
     State(Box<Saved>),
-    /// There was something that could not be read.
+    /// What was found cannot be read.
     Damaged {
-        /// What is wrong with it.
         why: anyhow::Error,
         /// The state before, if that can be read.
         before: Option<Box<Saved>>,
     },
 }
 
-/// The place where state is kept.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
@@ -53,7 +47,7 @@ pub(crate) struct StateDir {
 }
 
 impl StateDir {
-    /// Opens the directory, which is made if it does not exist.
+    /// Opens the directory; creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
@@ -130,7 +124,7 @@ impl StateDir {
     pub(crate) fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
         let (text, stored) = text_within(saved, LONGEST)?;
         let dir = self.dir.as_fd();
-        // One that was left behind by a daemon that was killed halfway, or put there by another program.
+        // A daemon that was killed may have left one, or another program created it.
         let _ = rustix::fs::unlinkat(dir, NEW, AtFlags::empty());
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -143,11 +137,9 @@ impl StateDir {
             .with_context(|| format!("replace {}", self.file().display()))?;
         Ok(stored)
     }
-}
 
-impl StateDir {
-    /// Gives the present file a second name, under which it stays when it is replaced. Where that cannot be
-    /// had (a file system without links), the new state is worth more than the old one.
+    /// Gives the present file a second name, under which it stays when it is replaced. Where that is not possible
+    /// (a file system without links), the new state is worth more than the old one.
     fn keep_previous(&self) {
         let dir = self.dir.as_fd();
         let _ = rustix::fs::unlinkat(dir, PREVIOUS, AtFlags::empty());
@@ -162,12 +154,12 @@ impl StateDir {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stored {
     Whole,
-    /// With it the file would have been too long to be read again.
+    /// The whole file would be too long to be read again.
     WithoutHistory,
 }
 
-/// The file's text, in `longest` bytes: what the controller remembers is left out if it has to be, since promises
-/// and processes matter more.
+/// The file's text, in `longest` bytes: what the controller remembers is left out if necessary, since promises and
+/// processes matter more.
 fn text_within(saved: &Saved, longest: u64) -> anyhow::Result<(Vec<u8>, Stored)> {
     let text = |saved: &Saved| serde_json::to_vec(saved).context("write state as JSON");
     let fits = |text: &Vec<u8>| text.len() as u64 <= longest;
@@ -187,37 +179,26 @@ fn text_within(saved: &Saved, longest: u64) -> anyhow::Result<(Vec<u8>, Stored)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::accounting::Accounting;
     use crate::registry::app::{AppRecord, Standing};
     use crate::registry::origin::Origin;
     use crate::registry::process::Process;
-    use crate::registry::provenance::Provenance;
     use crate::store::saved::{Ending, SavedApp};
-    use mapper_control::schema::{AdoptTarget, MemoryPolicy, Partition};
+    use mapper_control::schema::AdoptTarget;
     use mapper_model::{AppId, AppName, AppSpec};
 
     fn saved() -> Saved {
         let mut saved = Saved::new(Ending::Running, AppId(8), 17);
-        let record = AppRecord {
-            id: AppId(7),
-            spec: AppSpec::named(AppName::new("fft").unwrap()),
-            command: "fft 3".into(),
-            provenance: Provenance::default(),
-            memory: MemoryPolicy::Keep,
-            partition: Partition::Member,
-            origin: Origin::Recovered,
-            uid: 1000,
-            first_process: Process {
-                pid: 11,
-                started_ticks: 4,
-            },
-            standing: Standing::Pending,
-            planned: None,
-            own_mask: None,
-            accounting: Accounting::default(),
+        let spec = AppSpec::named(AppName::new("fft").unwrap());
+        let process = Process {
+            pid: 11,
+            started_ticks: 4,
         };
+        let record = AppRecord::new(AppId(7), spec, Origin::Recovered, 1000, process, 0);
         saved.apps.push(SavedApp {
-            record,
+            record: AppRecord {
+                command: "fft 3".into(),
+                ..record
+            },
             processes: serde_json::Value::Null,
             token: Some("00000000000000ab".into()),
         });
@@ -349,14 +330,10 @@ mod tests {
         assert_eq!(launched.record.origin, Origin::Launched { launcher });
         assert_eq!(launched.record.standing, Standing::Managed);
         assert_eq!(launched.record.spec.qos.get(), 0.8);
-        assert_eq!(
-            launched.record.planned.as_ref().unwrap().cpus.to_string(),
-            "0"
-        );
-        assert_eq!(
-            launched.record.accounting.account().used_cpu_ns,
-            Some(1_345_381)
-        );
+        let planned = launched.record.planned.as_ref().unwrap();
+        assert_eq!(planned.cpus.to_string(), "0");
+        let account = launched.record.accounting.account();
+        assert_eq!(account.used_cpu_ns, Some(1_345_381));
         assert_eq!(launched.processes["members"]["13203"], 128166);
         let adoption = adopted.record.origin.adoption().unwrap();
         assert_eq!(adoption.target, AdoptTarget::Pid(13201));

@@ -1,9 +1,8 @@
 //! Finding an application's page again after a restart.
 //!
-//! The page is memory without a name. The application has it mapped and its launcher has it open, but the
-//! daemon that created it has ended. A service manager keeps descriptors for its service
-//! (`FileDescriptorStoreMax=`) and passes them to the next daemon. Without one, a user's daemon may search
-//! the open descriptors of that user's launcher. In both cases the page must have the saved token.
+//! The page is memory without a name, which the application has mapped and its launcher has open. A service manager
+//! keeps descriptors for its service (`FileDescriptorStoreMax=`) and passes them to the next daemon. Without one, a
+//! user's daemon may search the open descriptors of that user's launcher. The page must have the saved token.
 
 use crate::registry::page::Page;
 use mapper_abi::Token;
@@ -12,10 +11,10 @@ use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
-/// What the kernel calls the memory of a page.
+/// The name of a page's memory in `/proc`.
 const MEMORY: &str = "/memfd:mapper-page";
 
-/// Descriptors a launcher may have open before it is not looked through any further.
+/// So many descriptors of a launcher are searched.
 const LOOKED_AT: usize = 256;
 
 /// The pages that the service manager kept.
@@ -23,15 +22,15 @@ const LOOKED_AT: usize = 256;
 pub(crate) struct KeptPages(BTreeMap<AppId, OwnedFd>);
 
 impl KeptPages {
-    /// Takes what came with the start of this process. To be called once.
+    /// Takes what the service manager passed to this process. May be called once.
     pub(crate) fn from_environment() -> Self {
         let Ok(passed) = sd_notify::listen_fds_with_names() else {
             return Self::default();
         };
         let mut kept = BTreeMap::new();
         for (descriptor, name) in passed {
-            // SAFETY: the service manager opened it for this process, whose number it named in the
-            // environment; nobody else here knows it, and this function runs once.
+            // SAFETY: the service manager opened the descriptor for this process, as the environment says; no other
+            // code here uses its number, and this function runs once.
             let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
             if let Some(app) = name.strip_prefix("app-").and_then(|id| id.parse().ok()) {
                 kept.insert(AppId(app), descriptor);
@@ -40,7 +39,7 @@ impl KeptPages {
         Self(kept)
     }
 
-    /// The page of an application that bears this token.
+    /// The page of an application with this token.
     pub(crate) fn take(&mut self, app: AppId, launcher: Option<u32>, token: Token) -> Option<Page> {
         if let Some(kept) = self.0.remove(&app) {
             match Page::adopt(kept, token) {
@@ -53,7 +52,7 @@ impl KeptPages {
         open_in(launcher?, token)
     }
 
-    /// Has those forgotten that belong to no application any more.
+    /// Removes the pages that belong to no application any more.
     pub(crate) fn drop_rest(self) {
         for app in self.0.keys() {
             forget(*app);
@@ -61,7 +60,7 @@ impl KeptPages {
     }
 }
 
-/// Looks for the page among what a process has open.
+/// Searches the descriptors that a process has open.
 fn open_in(process: u32, token: Token) -> Option<Page> {
     let entries = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
     entries.flatten().take(LOOKED_AT).find_map(|entry| {
@@ -70,11 +69,8 @@ fn open_in(process: u32, token: Token) -> Option<Page> {
         if !target.to_str()?.starts_with(MEMORY) {
             return None;
         }
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .ok()?;
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).open(path).ok()?;
         Page::adopt(file.into(), token).ok()
     })
 }
@@ -88,7 +84,7 @@ pub(crate) fn keep(app: AppId, page: BorrowedFd<'_>) {
     }
 }
 
-/// The application has ended: the service manager need not keep its page.
+/// The service manager need not keep the page any more.
 pub(crate) fn forget(app: AppId) {
     let name = format!("app-{app}");
     let states = [NotifyState::FdStoreRemove, NotifyState::FdName(&name)];
@@ -105,16 +101,9 @@ mod tests {
     fn a_page_is_found_where_its_launcher_has_it_open_and_by_its_token_alone() {
         let pages = [Page::create().unwrap(), Page::create().unwrap()];
         let this = std::process::id();
+        let take = |token| KeptPages::default().take(AppId(1), Some(this), token);
         let wanted = pages[1].writer.token();
-        let found = KeptPages::default()
-            .take(AppId(1), Some(this), wanted)
-            .unwrap();
-        assert_eq!(found.writer.token(), wanted);
-        let nobodys = Token::random().unwrap();
-        assert!(
-            KeptPages::default()
-                .take(AppId(1), Some(this), nobodys)
-                .is_none()
-        );
+        assert_eq!(take(wanted).unwrap().writer.token(), wanted);
+        assert!(take(Token::random().unwrap()).is_none());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Has what the next daemon needs saved, without waiting for the disk.
+    /// Saves what the next daemon needs, without waiting for the disk.
     pub(crate) fn save(
         &self,
         ending: Ending,
@@ -57,7 +57,7 @@ impl Store {
         saver.submit(saved);
     }
 
-    /// Waits until the state is written, for as long as `patience`.
+    /// Waits up to `patience` until the state is written.
     pub(crate) fn flush(&self, patience: Duration) -> Flushed {
         let saver = self.saver.as_ref();
         saver.map_or(Flushed::Nowhere, |saver| saver.flush(patience))

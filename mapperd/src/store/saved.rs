@@ -1,8 +1,6 @@
 //! The saved state: what the next daemon continues from.
 //!
-//! It holds the applications with what they were promised, and everything that is learned about them. It is
-//! not forced to the disk: it is worth nothing once the machine has been booted again, which the id of the
-//! boot in it shows.
+//! It is not forced to the disk, since it is useless once the machine has been booted again; it contains the boot's id.
 
 use crate::registry::app::AppRecord;
 use mapper_model::AppId;
@@ -24,34 +22,33 @@ pub(crate) struct Saved {
     pub(crate) apps: Vec<SavedApp>,
     /// Groups in which released processes are left, which are not to be managed again.
     pub(crate) released: BTreeSet<AppId>,
-    /// What the enforcer has still to do for applications that were released, in its own format.
+    /// What the enforcer still has to do for applications that were released, in its own format.
     pub(crate) unfinished: serde_json::Value,
     /// What the controller remembers, in its own format.
     pub(crate) controller: serde_json::Value,
 }
 
-/// How the daemon that wrote it was doing.
+/// What the daemon that wrote it was doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
-    /// It ran, so that it was killed if it runs no more.
+    /// It ran: it was killed if it runs no more.
     Running,
-    /// It was about to stop in order and to give all CPUs back.
+    /// It was about to give all CPUs back and stop.
     Stopping,
 }
 
-/// One application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedApp {
     pub(crate) record: AppRecord,
-    /// What the enforcer wants to know of its processes.
+    /// What the enforcer remembers of its processes.
     pub(crate) processes: serde_json::Value,
-    /// The token of its page.
+    /// Of its page.
     pub(crate) token: Option<String>,
 }
 
 impl Saved {
-    /// With what does not depend on the daemon filled in.
+    /// A state without applications.
     pub(crate) fn new(ending: Ending, next_app: AppId, decisions: u64) -> Self {
         Self {
             version: VERSION,

@@ -1,11 +1,8 @@
 //! The thread that writes the saved state.
 //!
-//! A disk may take seconds for a small file, and decisions and launches must not wait for it. So states are
-//! passed to a thread of their own through a mailbox of one: a new state replaces one that still waits,
-//! since only the newest matters. There is a single writer, so an older state never replaces a newer one.
-//!
-//! A daemon that is killed loses what waits and what is being written; the file then holds the state before,
-//! whole.
+//! A disk may take seconds for a small file, and decisions and launches must not wait for it. So states go to a thread
+//! through a mailbox of one: a new state replaces one that still waits, since only the newest matters. There is a single
+//! writer, so an older state never replaces a newer one. If the daemon is killed, the file holds the state before.
 
 use crate::store::directory::{StateDir, Stored};
 use crate::store::saved::Saved;
@@ -13,9 +10,9 @@ use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where state is put.
+/// The place of the state.
 pub(crate) trait StateWriter: Send + 'static {
-    /// Puts a new state in the place of the old one.
+    /// Replaces the old state by a new one.
     fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
 }
 
@@ -25,12 +22,11 @@ impl StateWriter for StateDir {
     }
 }
 
-/// Whether everything that was handed over is in its place.
+/// Whether everything that was submitted is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flushed {
-    /// It is.
     Done,
-    /// The newest of it could not be written.
+    /// The newest state could not be written.
     Failed,
     /// The writer is still busy.
     Late,
@@ -38,15 +34,14 @@ pub(crate) enum Flushed {
     Nowhere,
 }
 
-/// Hands states over to the thread that writes them. The thread ends after this is dropped, once it has
-/// written what it was given; nobody waits for it.
+/// Passes states to the thread that writes them. After this is dropped, the thread writes the last one and ends.
 #[derive(Debug)]
 pub(crate) struct Saver(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
     slot: Mutex<Slot>,
-    /// Something in the slot is not as it was.
+    /// The slot has changed.
     changed: Condvar,
 }
 
@@ -66,7 +61,6 @@ enum Written {
     No,
 }
 
-/// What the thread does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Writer {
     #[default]
@@ -76,7 +70,6 @@ enum Writer {
     },
 }
 
-/// Whether more may come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Sender {
     #[default]
@@ -86,7 +79,7 @@ enum Sender {
 
 impl Mailbox {
     fn slot(&self) -> MutexGuard<'_, Slot> {
-        // Every change of the slot is whole, so it is right even if a thread broke off with it.
+        // Every change of the slot is complete, so it is valid even if a thread panicked meanwhile.
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,7 +107,6 @@ impl Mailbox {
 }
 
 impl Saver {
-    /// Starts the thread.
     pub(crate) fn start(store: impl StateWriter) -> anyhow::Result<Self> {
         let mailbox = Arc::new(Mailbox::default());
         let reader = Arc::clone(&mailbox);
@@ -125,15 +117,15 @@ impl Saver {
         Ok(Self(mailbox))
     }
 
-    /// Hands a state over, in the place of one that still waits. Never waits for the disk.
+    /// Submits a state, in place of one that still waits. Never waits for the disk.
     pub(crate) fn submit(&self, saved: Saved) {
         let mut slot = self.0.slot();
         slot.waiting = Some(Box::new(saved));
         self.0.changed.notify_all();
     }
 
-    /// Waits until everything that was handed over is written, for as long as `patience`. A disk that has been
-    /// busy for that long already is not waited for, so that many who ask do not wait one after the other.
+    /// Waits up to `patience` until everything that was submitted is written. Does not wait for a disk that has been busy
+    /// for that long already, so that many callers do not wait one after the other.
     pub(crate) fn flush(&self, patience: Duration) -> Flushed {
         let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer != Writer::Idle;
         let slot = self.0.slot();
@@ -146,13 +138,10 @@ impl Saver {
         let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         let written = slot.written;
         drop(slot);
-        if outcome.timed_out() {
-            Flushed::Late
-        } else {
-            match written {
-                Written::Yes => Flushed::Done,
-                Written::No => Flushed::Failed,
-            }
+        match written {
+            _ if outcome.timed_out() => Flushed::Late,
+            Written::Yes => Flushed::Done,
+            Written::No => Flushed::Failed,
         }
     }
 }
@@ -164,17 +153,16 @@ impl Drop for Saver {
     }
 }
 
-/// What the thread does. That state cannot be written, or not the whole of it, is said once, until it can be
-/// again.
+/// The thread. It logs once that state cannot be written, or not completely, until that works again.
 fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
-    let mut told = None;
+    let mut logged = None;
     let mut written = Written::Yes;
     while let Some(saved) = mailbox.next(written) {
         let trouble = match store.store(&saved) {
             Ok(Stored::Whole) => None,
             Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
             Err(error) => {
-                if told == Some(Trouble::NotSaved) {
+                if logged == Some(Trouble::NotSaved) {
                     tracing::debug!("state not saved: {error:#}");
                 } else {
                     tracing::warn!("state not saved, it would be lost in a restart: {error:#}");
@@ -182,12 +170,12 @@ fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
                 Some(Trouble::NotSaved)
             }
         };
-        if trouble == Some(Trouble::NoHistory) && told != trouble {
+        if trouble == Some(Trouble::NoHistory) && logged != trouble {
             tracing::warn!(
                 "the state would be too long to be read again: saved without what was learned about applications"
             );
         }
-        told = trouble;
+        logged = trouble;
         written = match trouble {
             None | Some(Trouble::NoHistory) => Written::Yes,
             Some(Trouble::NotSaved) => Written::No,
@@ -212,7 +200,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(50);
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A disk that says when it begins with something and then waits to be let go.
+    /// A disk that reports the state it begins to write and then waits for permission.
     struct Gated {
         begun: mpsc::Sender<u64>,
         go: Mutex<mpsc::Receiver<()>>,
@@ -242,10 +230,10 @@ mod tests {
         for decisions in 1..100 {
             saver.submit(state(decisions));
         }
-        // Not one of them waited for the disk, which would wait for ever.
+        // None of them waited for the disk, which would wait for ever.
         assert!(started.elapsed() < PATIENCE);
         assert_eq!(saver.flush(SOON), Flushed::Late);
-        // It is known to be stuck.
+        // The disk is known to be stuck.
         let started = Instant::now();
         for _ in 0..100 {
             assert_eq!(saver.flush(SOON), Flushed::Late);
@@ -258,10 +246,8 @@ mod tests {
         assert_eq!(saver.flush(PATIENCE), Flushed::Done);
         drop(saver);
         // The thread has ended, and wrote nothing else.
-        assert_eq!(
-            begins.recv_timeout(PATIENCE),
-            Err(mpsc::RecvTimeoutError::Disconnected)
-        );
+        let disconnected = Err(mpsc::RecvTimeoutError::Disconnected);
+        assert_eq!(begins.recv_timeout(PATIENCE), disconnected);
     }
 
     #[test]
@@ -275,14 +261,13 @@ mod tests {
             }
         }
         let saver = Saver::start(Full).unwrap();
-        for (decisions, told) in [
-            (1, Flushed::Failed),
-            (3, Flushed::Failed),
-            (4, Flushed::Done),
-            (5, Flushed::Failed),
-        ] {
+        for decisions in [1, 3, 4, 5] {
             saver.submit(state(decisions));
-            assert_eq!(saver.flush(PATIENCE), told);
+            let expected = match decisions {
+                4 => Flushed::Done,
+                _ => Flushed::Failed,
+            };
+            assert_eq!(saver.flush(PATIENCE), expected);
         }
     }
 }

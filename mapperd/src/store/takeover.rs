@@ -1,34 +1,31 @@
 //! Taking over the applications of an earlier daemon.
 //!
-//! After a crash, applications are confined as they were; after an orderly stop they have all CPUs. Either
-//! way they and their launchers keep running, and the next daemon continues with what it finds:
+//! After a crash, applications are confined as they were; after an orderly stop they have all CPUs. They and their
+//! launchers keep running, and the next daemon continues with what it finds:
 //!
-//! - the *enforcer* says which applications run (by their groups, or by following the saved processes),
-//! - the *saved state* says what they were promised and what was learned about them,
+//! - the *enforcer* reports which applications run (by their groups, or by following the saved processes),
+//! - the *saved state* contains their promises and what was learned about them,
 //! - the *page* of each is found again ([`kept_pages`]).
 //!
-//! A group with processes that were released stays unmanaged. Any other group that is not in the saved
-//! state is managed with the default promise: unmanaged, it would run on CPUs assigned to others.
-//!
-//! There are no leases after that: an application ends when its last process does.
+//! A group with processes that were released stays unmanaged. Any other group that is not in the saved state is managed
+//! with the default promise: unmanaged, it would run on CPUs assigned to others. There are no leases after that: an
+//! application ends when its last process does.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::enforce::bind_memory;
 use crate::machine::process::descriptor;
 use crate::registry::Registry;
-use crate::registry::accounting::Accounting;
-use crate::registry::app::{App, AppRecord, Lease, Standing};
+use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page;
 use crate::registry::process::Process;
-use crate::registry::provenance::Provenance;
 use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
 use crate::store::saved::{Ending, Saved, SavedApp};
 use crate::telemetry::Telemetry;
 use anyhow::Context;
-use mapper_control::schema::{MemoryPolicy, Partition};
+use mapper_control::schema::Partition;
 use mapper_host::chain;
 use mapper_host::enforce::{Former, MembersKept};
 use mapper_model::{AppId, AppName, AppSpec, CpuSet};
@@ -43,7 +40,7 @@ pub(crate) struct Legacy {
 }
 
 impl Legacy {
-    /// Looks for it. Says so when there is something that cannot be read.
+    /// Looks for it. Logs what cannot be read.
     pub(crate) fn find(dir: Option<&StateDir>) -> Self {
         let saved = match dir.map(StateDir::load) {
             Some(Found::State(saved)) => Some(*saved),
@@ -66,7 +63,7 @@ impl Legacy {
         }
     }
 
-    /// Gives a controller the memory of the earlier one.
+    /// Gives a controller the history of the earlier one.
     pub(crate) fn teach(&self, controller: &mut Controller) {
         let Some(saved) = &self.saved else {
             return;
@@ -86,7 +83,6 @@ impl Legacy {
     }
 }
 
-/// Takes over every application that still runs.
 pub(crate) fn take_over(
     legacy: Legacy,
     registry: &mut Registry,
@@ -121,8 +117,7 @@ pub(crate) fn take_over(
         match take_over_one(saved, ending, &mut pages, machine) {
             Ok(mut app) => {
                 publish(&mut app, machine, decider);
-                let planned = app.record.planned.as_ref();
-                let cpus = planned.map_or_else(CpuSet::new, |planned| planned.cpus.clone());
+                let cpus = planned_cpus(&app.record);
                 registry.apps.push(app);
                 bind_memory(id, &cpus, registry, machine, decider, telemetry);
             }
@@ -139,6 +134,11 @@ pub(crate) fn take_over(
     pages.drop_rest();
 }
 
+fn planned_cpus(record: &AppRecord) -> CpuSet {
+    let planned = record.planned.as_ref();
+    planned.map_or_else(CpuSet::new, |planned| planned.cpus.clone())
+}
+
 fn take_over_one(
     saved: SavedApp,
     ending: Ending,
@@ -151,8 +151,7 @@ fn take_over_one(
         token,
     } = saved;
     let id = record.id;
-    let planned = record.planned.as_ref();
-    let cpus = planned.map_or_else(CpuSet::new, |planned| planned.cpus.clone());
+    let cpus = planned_cpus(&record);
     let launcher = record.origin.launcher();
     let launcher = launcher.filter(|launcher| machine.is_alive(*launcher));
     let launcher = launcher.map(|launcher| launcher.pid);
@@ -169,7 +168,7 @@ fn take_over_one(
     {
         tracing::warn!(app = id.0, "not isolated again: {}", chain(&error));
     }
-    // A stop gave all CPUs back; threads' masks have to be set again in any case.
+    // An orderly stop gave all CPUs back; threads' masks have to be set again in any case.
     let again =
         ending == Ending::Stopping || enforcer.capabilities().members == MembersKept::BySavedState;
     if again
@@ -180,9 +179,8 @@ fn take_over_one(
     }
     let effective = enforcer.effective(id).unwrap_or_default();
     let watches = machine.watch(id, descriptor_of(record.first_process, machine));
-    let page = token
-        .and_then(|token| token.parse().ok())
-        .and_then(|token| pages.take(id, launcher, token));
+    let token = token.and_then(|token| token.parse().ok());
+    let page = token.and_then(|token| pages.take(id, launcher, token));
     tracing::info!(
         app = id.0,
         name = %record.spec.name,
@@ -199,7 +197,7 @@ fn take_over_one(
     Ok(app)
 }
 
-/// After a stop the page says all CPUs: it is corrected.
+/// Corrects the page, which has all CPUs after an orderly stop.
 fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
     if let Some(page) = &mut app.page {
         let most = machine.usable.len();
@@ -209,7 +207,7 @@ fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
     }
 }
 
-/// A group that nothing is saved of.
+/// A group that is not in the saved state.
 fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
     let first = machine.enforcer.first_process(id).unwrap_or_default();
     let uid = machine.proc.uids(first).map_or(0, |uids| uids.real);
@@ -217,23 +215,11 @@ fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
         app = id.0,
         "runs, but is not in the saved state: taken over with the default promise"
     );
-    let record = AppRecord {
-        id,
-        spec: AppSpec::named(AppName::from_lossy(&format!("recovered-{id}"))),
-        command: String::new(),
-        provenance: Provenance::default(),
-        memory: MemoryPolicy::Keep,
-        partition: Partition::Member,
-        origin: Origin::Recovered,
-        uid,
-        first_process: machine.process(first),
-        standing: Standing::Pending,
-        planned: None,
-        own_mask: None,
-        accounting: Accounting::open(machine.clock.now_ns()),
-    };
+    let name = AppName::from_lossy(&format!("recovered-{id}"));
+    let (spec, now_ns) = (AppSpec::named(name), machine.clock.now_ns());
+    let first = machine.process(first);
     SavedApp {
-        record,
+        record: AppRecord::new(id, spec, Origin::Recovered, uid, first, now_ns),
         processes: serde_json::Value::Null,
         token: None,
     }
@@ -242,6 +228,6 @@ fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
 /// A descriptor of a process that was saved, if it still runs.
 fn descriptor_of(process: Process, machine: &Machine) -> Option<OwnedFd> {
     let found = descriptor(process.pid).ok()?;
-    // Checked after it was opened: it is this process for good.
+    // Checked after it was opened, so that it stays this process.
     machine.is_alive(process).then_some(found)
 }

@@ -1,10 +1,9 @@
 //! Whether other users could replace what the daemon keeps in a directory.
 //!
-//! A user's daemon keeps its socket and state below `XDG_RUNTIME_DIR`. In a directory that every user may
-//! write to (`/tmp`), another user could have created `mapper` first, and could then replace the state and
-//! answer on the socket in the daemon's name. So the directory and its parent have to belong to the user or
-//! to root, and others must not be able to write there, unless the sticky bit keeps them from renaming what
-//! they do not own. A symbolic link counts by its owner, who can redirect it.
+//! In a directory that every user may write to (`/tmp`), another user could create `mapper` first, and then replace
+//! the state and answer on the socket in the daemon's name. So the directory and its parent have to belong to the user or
+//! to root, and others must not be able to write there, unless the sticky bit keeps them from renaming what they do not
+//! own. A symbolic link counts by its owner, who can redirect it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -44,25 +43,19 @@ pub(crate) enum Untrusted {
     },
 }
 
-/// Looks at a directory and the one above it. `flag` is the option that names another.
+/// Checks a directory and its parent. `flag` is the option that names another.
 pub(crate) fn check(directory: &Path, flag: &'static str) -> Result<(), Untrusted> {
-    let unreadable = |error| Untrusted::Unreadable {
-        path: directory.to_owned(),
+    let unreadable = |path: &Path, error| Untrusted::Unreadable {
+        path: path.to_owned(),
         error,
         flag,
     };
-    let directory = std::path::absolute(directory).map_err(unreadable)?;
-    for path in [Some(directory.as_path()), directory.parent()]
-        .into_iter()
-        .flatten()
-    {
+    let user = rustix::process::geteuid().as_raw();
+    let directory = std::path::absolute(directory).map_err(|error| unreadable(directory, error))?;
+    for path in directory.ancestors().take(2) {
         for found in [std::fs::symlink_metadata(path), std::fs::metadata(path)] {
-            let found = found.map_err(|error| Untrusted::Unreadable {
-                path: path.to_owned(),
-                error,
-                flag,
-            })?;
-            judge(path, &found, rustix::process::geteuid().as_raw(), flag)?;
+            let found = found.map_err(|error| unreadable(path, error))?;
+            judge(path, &found, user, flag)?;
         }
     }
     Ok(())
@@ -74,7 +67,7 @@ fn judge(path: &Path, found: &Metadata, user: u32, flag: &'static str) -> Result
     if owner != 0 && owner != user {
         return Err(Untrusted::Owner { path, owner, flag });
     }
-    // A link's own mode says nothing.
+    // A link's own mode has no meaning.
     if !found.is_symlink() && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
         return Err(Untrusted::Writable { path, mode, flag });
     }
@@ -84,6 +77,7 @@ fn judge(path: &Path, found: &Metadata, user: u32, flag: &'static str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::assert_says;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -109,11 +103,7 @@ mod tests {
             let found = check(&dir, "--socket");
             assert_eq!(found.is_ok(), fine, "{above:o} {own:o}: {found:?}");
             if let Err(error) = found {
-                let text = error.to_string();
-                assert!(
-                    text.contains("chmod") && text.contains("--socket"),
-                    "{text}"
-                );
+                assert_says(error, &["chmod", "--socket"]);
             }
         }
         with_mode(place.path(), 0o700);
@@ -136,9 +126,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let link = place.path().join("mapper");
         std::os::unix::fs::symlink(place.path().join("none"), &link).unwrap();
-        assert!(matches!(
-            check(&link, "--socket"),
-            Err(Untrusted::Unreadable { .. })
-        ));
+        let found = check(&link, "--socket");
+        assert!(matches!(found, Err(Untrusted::Unreadable { .. })));
     }
 }

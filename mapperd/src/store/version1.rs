@@ -11,7 +11,6 @@ use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-/// Everything that outlived a daemon.
 #[derive(Deserialize)]
 pub(crate) struct SavedV1 {
     boot: String,
@@ -26,7 +25,6 @@ pub(crate) struct SavedV1 {
     controller: serde_json::Value,
 }
 
-/// One application.
 #[derive(Deserialize)]
 struct AppV1 {
     id: AppId,

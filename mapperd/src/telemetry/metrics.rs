@@ -1,14 +1,12 @@
-//! Metrics in the format of Prometheus.
+//! Metrics in the format of Prometheus, read from the daemon's state for each scrape.
 //!
-//! They are read from the daemon's state for each scrape. Names follow the conventions of Prometheus: base
-//! units, `_total` for counters. Applications are identified by id and name; ended ones are not reported.
+//! Names follow the conventions of Prometheus: base units, `_total` for counters. Ended applications are not reported.
 
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
 use crate::telemetry::Telemetry;
-use crate::telemetry::tally::Tally;
 use mapper_control::schema::{Account, AdoptTarget};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -28,15 +26,14 @@ pub(crate) fn metrics(
     for app in &mut registry.apps {
         app.record.accounting.advance(now_ns, app.effective.len());
     }
-    let tally = &telemetry.tally;
     let mut metrics = prometheus_client::registry::Registry::with_prefix("mapper");
     metrics.register_with_unit(
         "decision",
         "Time it took to observe, decide and enforce",
         Unit::Seconds,
-        tally.decision_s.clone(),
+        telemetry.tally.decision_s.clone(),
     );
-    let snapshot = Snapshot::of(registry, machine, decider, tally);
+    let snapshot = Snapshot::of(registry, machine, decider, telemetry);
     metrics.register_collector(Box::new(snapshot));
     let mut text = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &metrics) {
@@ -45,7 +42,6 @@ pub(crate) fn metrics(
     text
 }
 
-/// Everything at one moment.
 #[derive(Debug)]
 struct Snapshot {
     usable: u64,
@@ -63,7 +59,6 @@ struct Snapshot {
 #[derive(Debug)]
 struct AppNumbers {
     labels: AppLabels,
-    /// `launched`, or what was adopted.
     origin: &'static str,
     cpus: u64,
     fair_cpus: u64,
@@ -87,24 +82,17 @@ impl AppNumbers {
             account: record.accounting.account(),
         }
     }
-
     fn with_source(&self) -> SourceLabels {
-        let AppLabels { app, name, uid } = self.labels.clone();
         let performance = self.account.performance.as_ref();
         SourceLabels {
-            app,
-            name,
-            uid,
+            app: self.labels.clone(),
             source: performance.map_or_else(String::new, |p| p.unit.clone()),
         }
     }
 
     fn with_origin(&self) -> OriginLabels {
-        let AppLabels { app, name, uid } = self.labels.clone();
         OriginLabels {
-            app,
-            name,
-            uid,
+            app: self.labels.clone(),
             origin: self.origin,
         }
     }
@@ -119,9 +107,8 @@ struct AppLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SourceLabels {
-    app: u64,
-    name: String,
-    uid: u32,
+    #[prometheus(flatten)]
+    app: AppLabels,
     source: String,
 }
 
@@ -132,13 +119,12 @@ struct KindLabel {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OriginLabels {
-    app: u64,
-    name: String,
-    uid: u32,
+    #[prometheus(flatten)]
+    app: AppLabels,
     origin: &'static str,
 }
 
-/// How an application came under management.
+/// How an application came under management: `launched`, or what was adopted.
 fn origin(app: &App) -> &'static str {
     let adoption = app.record.origin.adoption();
     match adoption.map(|adoption| &adoption.target) {
@@ -160,11 +146,9 @@ struct ProcessNumbers {
 impl ProcessNumbers {
     fn now() -> Self {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let pages: u64 = statm
-            .split_ascii_whitespace()
-            .nth(1)
-            .and_then(|pages| pages.parse().ok())
-            .unwrap_or_default();
+        let mut fields = statm.split_ascii_whitespace();
+        let pages = fields.nth(1).and_then(|pages| pages.parse().ok());
+        let pages: u64 = pages.unwrap_or_default();
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         Self {
             resident_bytes: pages * rustix::param::page_size() as u64,
@@ -176,14 +160,16 @@ impl ProcessNumbers {
 }
 
 impl Snapshot {
-    fn of(registry: &Registry, machine: &Machine, decider: &Decider, tally: &Tally) -> Self {
-        let mut free = machine.usable.clone();
-        for app in &registry.apps {
-            free.remove_all(&app.effective);
-        }
+    fn of(
+        registry: &Registry,
+        machine: &Machine,
+        decider: &Decider,
+        telemetry: &Telemetry,
+    ) -> Self {
+        let tally = &telemetry.tally;
         Self {
             usable: machine.usable.len().into(),
-            free: free.len().into(),
+            free: registry.free(&machine.usable).len().into(),
             decisions: decider.decisions,
             interval_s: decider.pacing.interval_ns() as f64 * 1e-9,
             launches: tally.launches,
@@ -196,7 +182,6 @@ impl Snapshot {
     }
 }
 
-/// Writes single values and families of them.
 struct Writer<'e>(DescriptorEncoder<'e>);
 
 impl Writer<'_> {
@@ -234,14 +219,14 @@ impl Writer<'_> {
     }
 }
 
-/// Writes metrics, one a line: name, help, unit, value.
+/// Writes metrics: name, help, unit, value.
 macro_rules! metrics {
     ($to:ident; $($name:literal, $help:literal, $unit:expr => $value:expr;)*) => {
         $($to.one($name, $help, $unit, &$value)?;)*
     };
 }
 
-/// Writes one metric of each application a line: name, help, unit, labels and value; `None` leaves it out.
+/// Writes metrics of each application: name, help, unit, labels and value; `None` leaves one out.
 macro_rules! families {
     ($to:ident, $apps:expr; $($name:literal, $help:literal, $unit:expr => |$app:ident| $labels:expr, $value:expr;)*) => {
         $($to.family($name, $help, $unit, $apps.iter().filter_map(|$app| Some(($labels, $value))))?;)*

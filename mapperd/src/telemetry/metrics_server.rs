@@ -1,7 +1,7 @@
 //! Serving metrics over HTTP, on a Unix socket or on the loopback device.
 //!
-//! Just enough of HTTP/1.1 for a scraper: one `GET /metrics`, one answer, and the connection is closed.
-//! Requests are bounded in length and time, and few are served at once.
+//! Enough of HTTP/1.1 for a scraper: one `GET /metrics`, one answer, and the connection is closed. Requests are bounded
+//! in length and time, and few are served at a time.
 
 use crate::socket::message::{Message, Sender};
 use anyhow::{Context, bail};
@@ -17,10 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Scrapers served at a time; others wait.
 const CONNECTIONS: usize = 8;
-
-/// How long a scraper may take to ask and to read.
+/// How long a scraper may take to send its request and to read.
 const PATIENCE: Duration = Duration::from_secs(5);
-
 /// The longest request.
 const REQUEST_BYTES: usize = 4096;
 
@@ -36,7 +34,7 @@ impl Drop for SocketFile {
 
 /// Listens on a Unix socket that its owner alone may connect to.
 pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<SocketFile> {
-    // The lock of the control socket is held: whatever is left here is a dead daemon's.
+    // The lock of the control socket is held, so that a socket here belongs to a dead daemon.
     match std::fs::symlink_metadata(path) {
         Ok(found) if !std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => bail!(
             "{} is there already and is not a socket; remove it, or name another metrics.socket",
@@ -56,7 +54,6 @@ pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<SocketFi
     Ok(SocketFile(path.to_owned()))
 }
 
-/// Listens on the loopback device.
 pub(crate) async fn serve_tcp(address: SocketAddr, sender: Sender) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address)
         .await
@@ -82,7 +79,7 @@ impl Listener {
         }
     }
 
-    /// Has the next connection answered, which keeps its place until then.
+    /// Accepts the next connection, which keeps its place until it is answered.
     async fn accept(&self, sender: Sender, place: OwnedSemaphorePermit) -> io::Result<()> {
         match self {
             Self::Unix(listener) => {
@@ -109,7 +106,7 @@ async fn answer(
             Route::Metrics => {
                 let (reply, text) = oneshot::channel();
                 let _ = sender.send(Message::Scrape { reply }).await;
-                // Nothing, when the daemon is stopping.
+                // Empty while the daemon stops.
                 response("200 OK", &text.await.unwrap_or_default())
             }
             Route::NotFound => response("404 Not Found", "metrics are at /metrics\n"),
@@ -151,18 +148,14 @@ fn route(request: &[u8]) -> Route {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or(b"");
     let mut words = line.split(|byte| *byte == b' ');
     match (words.next(), words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/metrics"), Some(version)) if version.starts_with(b"HTTP/1.") => {
-            Route::Metrics
-        }
-        (Some(b"GET"), Some(_), Some(version)) if version.starts_with(b"HTTP/1.") => {
-            Route::NotFound
-        }
-        (Some(method), Some(_), Some(version))
-            if version.starts_with(b"HTTP/1.")
-                && !method.is_empty()
-                && method.iter().all(u8::is_ascii_uppercase) =>
-        {
-            Route::OtherMethod
+        (Some(method), Some(path), Some(version)) if version.starts_with(b"HTTP/1.") => {
+            match (method, path) {
+                (b"GET", b"/metrics") => Route::Metrics,
+                (b"GET", _) => Route::NotFound,
+                (b"", _) => Route::BadRequest,
+                _ if method.iter().all(u8::is_ascii_uppercase) => Route::OtherMethod,
+                _ => Route::BadRequest,
+            }
         }
         _ => Route::BadRequest,
     }
@@ -184,11 +177,8 @@ mod tests {
     #[test]
     fn only_a_get_of_metrics_is_answered_with_them() {
         for (request, expected) in [
-            (
-                &b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"[..],
-                Route::Metrics,
-            ),
-            (b"GET / HTTP/1.0\r\n\r\n", Route::NotFound),
+            (&b"GET /metrics HTTP/1.1\r\n\r\n"[..], Route::Metrics),
+            (b"GET / HTTP/1.0\r\nHost: x\r\n\r\n", Route::NotFound),
             (b"POST /metrics HTTP/1.1\r\n\r\n", Route::OtherMethod),
             (b"\x01 /metrics HTTP/1.1\r\n\r\n", Route::BadRequest),
             (b"\0\xff", Route::BadRequest),

@@ -11,7 +11,6 @@ pub(crate) mod tally;
 use record::Recorder;
 use tally::Tally;
 
-/// Counts and recordings of the daemon.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     pub(crate) tally: Tally,
@@ -20,7 +19,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Ends the recording, if there is one; its thread writes what it was given.
+    /// Ends the recording, if there is one; its thread writes what it has received.
     pub(crate) fn end_recording(&mut self, why: &str) {
         if self.recorder.take().is_some() {
             tracing::warn!("recording stopped: {why}");

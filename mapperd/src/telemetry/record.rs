@@ -1,9 +1,9 @@
-//! Recording every observation with the plan that followed.
+//! Recording every observation with the plan that followed, in the format of [`mapper_pipeline::record`], so that
+//! decisions can be inspected and replayed.
 //!
-//! The format is that of [`mapper_pipeline::record`], so that decisions can be inspected and replayed. A
-//! disk may take seconds for a line, and decisions must not wait for it: a thread of its own writes, and
-//! what waits for it is bounded. A recording with gaps could not be replayed, so one that the disk does not
-//! keep up with, or that cannot be written, is stopped with a warning.
+//! A disk may take seconds for a line, and decisions must not wait for it: a thread writes, and what waits for it is
+//! bounded. A recording with gaps could not be replayed, so one that cannot be written, or not fast enough, is stopped
+//! with a warning.
 
 use anyhow::Context;
 use mapper_model::{Observation, Plan};
@@ -11,16 +11,15 @@ use mapper_pipeline::{Controller, Header, record};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 /// Decisions that may wait for the disk: five seconds at the shortest interval.
 const WAITING: usize = 256;
 
-/// What was decided, and from what.
 type Decision = Box<(Observation, Plan)>;
 
-/// Hands decisions over to the thread that writes them.
+/// Passes decisions to the thread that writes them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
@@ -36,7 +35,7 @@ struct Thread {
 }
 
 impl Recorder {
-    /// Starts a recording of what a controller decides from now on.
+    /// Starts a recording of the controller's decisions.
     pub(crate) fn create(path: &Path, controller: &Controller) -> anyhow::Result<Self> {
         let context = || format!("create recording {}", path.display());
         let mut file = BufWriter::new(File::create(path).with_context(context)?);
@@ -48,11 +47,11 @@ impl Recorder {
     fn start(path: &Path, mut sink: impl Write + Send + 'static) -> anyhow::Result<Self> {
         let (decisions, arriving) = sync_channel::<Decision>(WAITING);
         let (finish, finished) = sync_channel::<()>(0);
-        let told = path.to_owned();
+        let file = path.to_owned();
         std::thread::Builder::new()
             .name("record".to_owned())
             .spawn(move || {
-                write_all(&arriving, &mut sink, &told);
+                write_all(&arriving, &mut sink, &file);
                 drop(finish);
             })
             .context("start the thread that records")?;
@@ -80,22 +79,18 @@ impl Recorder {
                 );
                 self.thread = None;
             }
-            // It has said why.
+            // The thread has logged the reason.
             Err(TrySendError::Disconnected(_)) => self.thread = None,
         }
     }
 
-    /// Ends the recording and waits until it is written, for as long as `patience`.
+    /// Ends the recording and waits up to `patience` until it is written.
     pub(crate) fn finish(mut self, patience: Duration) {
-        let Some(Thread {
-            decisions,
-            finished,
-        }) = self.thread.take()
-        else {
+        let Some(thread) = self.thread.take() else {
             return;
         };
-        drop(decisions);
-        if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(patience) {
+        drop(thread.decisions);
+        if let Err(RecvTimeoutError::Timeout) = thread.finished.recv_timeout(patience) {
             tracing::warn!(
                 file = %self.path.display(),
                 "the last decisions are not recorded: the disk took more than {} s",
@@ -105,7 +100,7 @@ impl Recorder {
     }
 }
 
-/// What the thread does, until nothing more can come or be written.
+/// The thread, until no decision can arrive or be written any more.
 fn write_all(arriving: &Receiver<Decision>, sink: &mut impl Write, path: &Path) {
     while let Ok(decision) = arriving.recv() {
         let (observation, plan) = *decision;
@@ -119,7 +114,7 @@ fn write_all(arriving: &Receiver<Decision>, sink: &mut impl Write, path: &Path) 
     }
 }
 
-/// Whole lines only, so that a daemon that is killed leaves a readable recording.
+/// Writes a complete line, so that a daemon that is killed leaves a readable recording.
 fn append(sink: &mut impl Write, line: &str) -> io::Result<()> {
     sink.write_all(line.as_bytes())?;
     sink.write_all(b"\n")?;
@@ -146,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A disk that writes a line each time it is let go.
+    /// A disk that writes a line each time it is permitted to.
     struct Gated {
         go: mpsc::Receiver<()>,
         text: Arc<Mutex<Vec<u8>>>,
@@ -159,7 +154,7 @@ mod tests {
         }
 
         fn flush(&mut self) -> io::Result<()> {
-            // Once nobody holds the gate it stands open.
+            // After the sender is dropped it does not wait.
             let _ = self.go.recv();
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! The service manager: ready, status, watchdog, and the signals that ask for a stop or a reload.
+//! The service manager (ready, status, watchdog) and the signals for a stop or a reload.
 //!
 //! Outside a service the notifications have no effect.
 
@@ -7,17 +7,14 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Reports that the daemon accepts calls.
 pub(crate) fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Reports in a few words what the daemon does.
 pub(crate) fn status(text: &str) {
     notify(&[NotifyState::Status(text)]);
 }
 
-/// Reports that the daemon is about to stop.
 pub(crate) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
@@ -28,22 +25,21 @@ fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// The service manager's watchdog: it wants a sign of life now and then.
+/// The service manager's watchdog, which expects a notification now and then.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     period: Option<Duration>,
 }
 
 impl Watchdog {
-    /// What the service manager asked for, if it did.
     pub(crate) fn from_environment() -> Self {
-        // Twice as often as asked for, as sd_watchdog_enabled(3) recommends.
+        // Twice as often as required, as sd_watchdog_enabled(3) recommends.
         Self {
             period: sd_notify::watchdog_enabled().map(|period| period / 2),
         }
     }
 
-    /// Waits until a sign of life is due and gives it; waits forever if none is wanted.
+    /// Waits until a notification is due and sends it; waits forever without a watchdog.
     pub(crate) async fn sign(&self) {
         match self.period {
             Some(period) => {
@@ -55,7 +51,6 @@ impl Watchdog {
     }
 }
 
-/// Reports that the configuration is being read.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -63,23 +58,16 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Reports that the configuration was read.
-pub(crate) fn reloaded(status: &str) {
-    ready(status);
-}
-
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// An orderly stop; the name of the signal.
     Stop(&'static str),
-    /// To read the configuration again.
     Reload,
 }
 
-/// The signals that ask for something: SIGTERM and SIGINT for a stop; SIGHUP to read the
-/// configuration again, unless it comes because the terminal is gone that the daemon was started
-/// from: then it is a stop.
+/// SIGTERM and SIGINT are for a stop, SIGHUP is for a reload; but SIGHUP is for a stop if it comes because the terminal is
+/// gone from which the daemon was started.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
@@ -88,7 +76,6 @@ pub(crate) struct Signals {
     terminal: Terminal,
 }
 
-/// Whether the daemon was started from a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Terminal {
     AtStart,
@@ -109,16 +96,14 @@ impl Signals {
         })
     }
 
-    /// Waits for one of them.
     pub(crate) async fn received(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
             _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
             _ = self.hang_up.recv() => {
-                if self.terminal == Terminal::AtStart && !has_terminal() {
-                    Asked::Stop("SIGHUP of the terminal")
-                } else {
-                    Asked::Reload
+                match self.terminal {
+                    Terminal::AtStart if !has_terminal() => Asked::Stop("SIGHUP of the terminal"),
+                    _ => Asked::Reload,
                 }
             }
         }

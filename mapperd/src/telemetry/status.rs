@@ -1,12 +1,11 @@
-//! Answers to questions about what the daemon does.
+//! The reply to `Status`, and the parts that it shares with `Explain`.
 
-use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
-use crate::requests::permit::may_see;
+use crate::requests::permit::Permit;
 use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
@@ -14,12 +13,13 @@ use mapper_control::schema::{
     Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
+use mapper_host::chain;
 use mapper_host::enforce::Standing;
 use mapper_model::{CpuSet, Reason, Topology};
 
-/// The state of the daemon, the machine and the applications, as far as a user may see it.
+/// The state of the daemon, the machine and the applications, as far as the user may see it.
 pub(crate) fn status(
-    peer: &Peer,
+    permit: &Permit<'_>,
     settings: &Settings,
     registry: &Registry,
     machine: &Machine,
@@ -28,12 +28,8 @@ pub(crate) fn status(
 ) -> Reply {
     let topology = decider.topology();
     let config = decider.controller.config();
-    let mut free = machine.usable.clone();
-    for app in &registry.apps {
-        free.remove_all(&app.effective);
-    }
     let apps = registry.apps.iter();
-    let apps = apps.map(|app| match may_see(peer, settings, app.record.uid) {
+    let apps = apps.map(|app| match permit.may_see(app.record.uid) {
         true => app_status(app, machine, decider),
         false => outline(app),
     });
@@ -56,9 +52,9 @@ pub(crate) fn status(
             cpus: topology.cpus().len(),
             cores: count(topology.cores()),
             sockets: count(topology.sockets()),
-            nodes: u32::try_from(topology.nodes().len()).unwrap_or(u32::MAX),
+            nodes: count(topology.nodes()),
             usable: machine.usable.clone(),
-            free,
+            free: registry.free(&machine.usable),
             source: machine.topology_source.describe(),
             layout: layout(topology),
         },
@@ -81,6 +77,7 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
     let profile = decider.controller.profile(record.id);
     let share = record.planned.as_ref().map(|planned| &planned.share);
     let operator = record.standing.set_by_operator();
+    let adoption = record.origin.adoption();
     AppStatus {
         command: record.command.clone(),
         state: match (operator, share) {
@@ -96,11 +93,8 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
         teams_by: record.provenance.teams_by.clone(),
         runtime: runtime_status(app),
         partition: partition_status(app, machine),
-        adopted: record
-            .origin
-            .adoption()
-            .map(|adoption| adoption.target.clone()),
-        reasons: share.map_or_else(Vec::new, |share| told_reasons(&share.explanation.reasons)),
+        adopted: adoption.map(|adoption| adoption.target.clone()),
+        reasons: share.map_or_else(Vec::new, |share| reasons(&share.explanation.reasons)),
         sentence: match (operator, &record.planned) {
             (Some(cpus), _) => format!(
                 "the operator set its CPUs to {cpus}; it is left there until all CPUs are \
@@ -119,46 +113,37 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
 
 /// Whether applications can be isolated.
 fn isolation(machine: &Machine) -> Selection {
-    match machine.enforcer.may_isolate() {
-        Ok(()) => Selection {
-            name: "remote partitions".to_owned(),
-            not_better: Vec::new(),
-        },
-        Err(error) => Selection {
-            name: "none".to_owned(),
-            not_better: vec![mapper_host::chain(&error)],
-        },
+    let refusal = machine.enforcer.may_isolate().err();
+    let name = match refusal {
+        None => "remote partitions",
+        Some(_) => "none",
+    };
+    Selection {
+        name: name.to_owned(),
+        not_better: refusal.iter().map(|error| chain(error)).collect(),
     }
 }
 
-/// What has become of an isolation that was asked for, or that an earlier daemon left.
+/// The outcome of an isolation that was requested, or that an earlier daemon left.
 pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<PartitionStatus> {
-    match machine.enforcer.standing(app.record.id) {
-        Standing::Member if app.record.partition.is_member() => None,
-        Standing::Member => Some(PartitionStatus::default()),
-        Standing::Isolated => Some(PartitionStatus {
-            in_force: Partition::Isolated,
-            why_not: None,
-        }),
-        Standing::NotIsolated(why) => Some(PartitionStatus {
-            in_force: Partition::Member,
-            why_not: Some(why),
-        }),
-    }
+    let (in_force, why_not) = match machine.enforcer.standing(app.record.id) {
+        Standing::Member if app.record.partition.is_member() => return None,
+        Standing::Member => (Partition::Member, None),
+        Standing::Isolated => (Partition::Isolated, None),
+        Standing::NotIsolated(why) => (Partition::Member, Some(why)),
+    };
+    Some(PartitionStatus { in_force, why_not })
 }
 
-/// Where the hardware threads are: sockets, cut by nodes where a socket has several.
+/// Where the hardware threads are: sockets, divided by nodes where a socket has several.
 fn layout(topology: &Topology) -> Vec<SocketLayout> {
     let mut layout = Vec::new();
     for (socket, cpus) in (0..).zip(topology.sockets()) {
         for node in topology.nodes() {
             let part = topology.node_cpus(node.id).intersection(cpus);
-            let cores: Vec<CpuSet> = topology
-                .cores()
-                .iter()
-                .filter(|core| !core.is_disjoint(&part))
-                .cloned()
-                .collect();
+            let cores = topology.cores().iter();
+            let cores = cores.filter(|core| !core.is_disjoint(&part));
+            let cores: Vec<CpuSet> = cores.cloned().collect();
             if !cores.is_empty() {
                 layout.push(SocketLayout {
                     socket,
@@ -171,7 +156,7 @@ fn layout(topology: &Topology) -> Vec<SocketLayout> {
     layout
 }
 
-/// What any user may see of an application: what is visible without mapper, and what it takes from others.
+/// What any user may see of an application: what is visible without mapper, and its CPUs.
 fn outline(app: &App) -> AppStatus {
     let record = &app.record;
     let planned = record.planned.as_ref();
@@ -204,7 +189,7 @@ fn outline(app: &App) -> AppStatus {
     }
 }
 
-/// What the page says of the runtime, as far as it is known.
+/// What the page says of the runtime.
 pub(crate) fn runtime_status(app: &App) -> RuntimeStatus {
     let Some(page) = &app.page else {
         return RuntimeStatus::default();
@@ -220,7 +205,7 @@ pub(crate) fn runtime_status(app: &App) -> RuntimeStatus {
     notes.extend(app.record.provenance.unserved_because());
     let unreachable = app.record.provenance.unreachable_because();
     notes.extend(report_notes(&report));
-    // What it starts may be reached even where it itself is not.
+    // The programs that it starts may be reached even where it cannot.
     let state = match unreachable {
         _ if report.attached() => RuntimeState::Attached,
         None => RuntimeState::Waiting,
@@ -236,9 +221,8 @@ pub(crate) fn runtime_status(app: &App) -> RuntimeStatus {
     }
 }
 
-/// What the shim found out about the application, in words.
+/// What the shim reports about the application, in words.
 fn report_notes(report: &RuntimeReport) -> Vec<String> {
-    let mut notes = Vec::new();
     let flags = [
         (
             ReportFlags::WAITS_SPIN,
@@ -262,29 +246,25 @@ fn report_notes(report: &RuntimeReport) -> Vec<String> {
             "threads of its virtual teams share thread-local storage where they alternate on one kernel thread",
         ),
     ];
-    for (flag, note) in flags {
-        if report.flags.contains(flag) {
-            notes.push(note.to_owned());
-        }
-    }
-    if let Some(off) = report.teams_off {
-        notes.push(off.to_string());
-    }
-    match report.preemptions {
-        0 => {}
-        times => notes.push(format!(
-            "regions preempted: {times}; a thread waited for others without OpenMP, or computed for long"
-        )),
+    let flags = flags.iter();
+    let set = flags.filter(|(flag, _)| report.flags.contains(*flag));
+    let mut notes: Vec<String> = set.map(|(_, note)| (*note).to_owned()).collect();
+    notes.extend(report.teams_off.map(|off| off.to_string()));
+    if report.preemptions > 0 {
+        notes.push(format!(
+            "regions preempted: {}; a thread waited for others without OpenMP, or computed for long",
+            report.preemptions
+        ));
     }
     notes
 }
 
-pub(crate) fn told_reasons(reasons: &[Reason]) -> Vec<GivenReason> {
+pub(crate) fn reasons(reasons: &[Reason]) -> Vec<GivenReason> {
     reasons.iter().cloned().map(GivenReason::from).collect()
 }
 
-fn count(sets: &[CpuSet]) -> u32 {
-    u32::try_from(sets.len()).unwrap_or(u32::MAX)
+fn count<T>(things: &[T]) -> u32 {
+    u32::try_from(things.len()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -293,47 +273,34 @@ mod tests {
     use mapper_abi::TeamsOff;
 
     #[test]
-    fn an_observed_runtime_is_reported_as_such() {
-        let report = RuntimeReport {
-            runtimes: Runtimes::LIBOMP,
-            flags: ReportFlags::OBSERVED | ReportFlags::WAIT_MEASURED,
-            teams_off: Some(TeamsOff::Observed),
+    fn what_the_shim_reports_is_a_note_each() {
+        let report = |flags, teams_off, preemptions| RuntimeReport {
+            flags: flags | ReportFlags::WAIT_MEASURED,
+            teams_off,
+            preemptions,
             ..RuntimeReport::default()
         };
-        let notes = report_notes(&report);
-        assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].contains("observed by OMPT"), "{notes:?}");
-        assert!(notes[1].contains("no way to set team sizes"), "{notes:?}");
-    }
-
-    #[test]
-    fn shared_thread_storage_is_reported() {
-        let report = RuntimeReport {
-            flags: ReportFlags::STORAGE_SHARED,
-            ..RuntimeReport::default()
-        };
-        let notes = report_notes(&report);
-        assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("share thread-local storage"), "{notes:?}");
-    }
-
-    #[test]
-    fn features_that_ended_are_reported() {
-        let report = RuntimeReport {
-            flags: ReportFlags::PARKING_ENDED | ReportFlags::WAIT_MEASURED,
-            teams_off: Some(TeamsOff::Stalled),
-            preemptions: 6,
-            ..RuntimeReport::default()
-        };
-        let notes = report_notes(&report);
-        assert_eq!(notes.len(), 3, "{notes:?}");
-        for (note, word) in notes.iter().zip([
-            "parking ended",
-            "teams are not virtual",
-            "regions preempted: 6",
-        ]) {
-            assert!(note.starts_with(word), "{note}");
+        let (observed, ended) = (TeamsOff::Observed, TeamsOff::Stalled);
+        for (report, words) in [
+            (
+                report(ReportFlags::OBSERVED, Some(observed), 0),
+                &["observed by OMPT", "no way to set team sizes"][..],
+            ),
+            (
+                report(ReportFlags::STORAGE_SHARED, None, 0),
+                &["share thread-local storage"],
+            ),
+            (
+                report(ReportFlags::PARKING_ENDED, Some(ended), 6),
+                &["parking ended", "teams are not virtual", "preempted: 6"],
+            ),
+            (report(ReportFlags::default(), None, 0), &[]),
+        ] {
+            let notes = report_notes(&report);
+            assert_eq!(notes.len(), words.len(), "{notes:?}");
+            for (note, word) in notes.iter().zip(words) {
+                assert!(note.contains(word), "{note}");
+            }
         }
-        assert!(report_notes(&RuntimeReport::default()).is_empty());
     }
 }

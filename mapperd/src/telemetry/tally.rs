@@ -2,14 +2,14 @@
 
 use prometheus_client::metrics::histogram::Histogram;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// What the daemon counts of its own doing.
+/// What the daemon counts of its own work.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) decision_s: Histogram,
     pub(crate) errors: BTreeMap<&'static str, u64>,
     pub(crate) launches: u64,
+    /// Of launches and adoptions.
     pub(crate) refused: u64,
     pub(crate) adoptions: u64,
 }
@@ -31,28 +31,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// A decision took so long.
-    pub(crate) fn decided(&self, took: Duration) {
-        self.decision_s.observe(took.as_secs_f64());
-    }
-
     /// Something failed that should not.
     pub(crate) fn error(&mut self, what: &'static str) {
         *self.errors.entry(what).or_default() += 1;
-    }
-
-    /// An application was launched.
-    pub(crate) const fn launched(&mut self) {
-        self.launches += 1;
-    }
-
-    /// Something that ran was adopted.
-    pub(crate) const fn adopted(&mut self) {
-        self.adoptions += 1;
-    }
-
-    /// A launch or an adoption was refused.
-    pub(crate) const fn refused(&mut self) {
-        self.refused += 1;
     }
 }
