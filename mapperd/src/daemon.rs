@@ -60,7 +60,6 @@ const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
 /// How long an orderly stop waits until the state is written: less than service managers allow for a stop.
 const LAST_SAVE: Duration = Duration::from_secs(3);
 
-/// All state, by owner.
 pub(crate) struct Daemon {
     pub(crate) config: Settings,
     pub(crate) registry: Registry,
@@ -71,7 +70,6 @@ pub(crate) struct Daemon {
     pub(crate) timing: Timing,
 }
 
-/// When what is due.
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
     /// The end of the interval; `None` while there is no application and nothing left to do for released ones.
@@ -102,7 +100,6 @@ impl Daemon {
         }
     }
 
-    /// Runs until a signal asks it to stop.
     pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
         let mut sign = Box::pin(watchdog.sign());
         loop {
@@ -436,12 +433,10 @@ impl Daemon {
         !self.registry.apps.is_empty() || self.machine.enforcer.unfinished() != Unfinished::Nothing
     }
 
-    /// The present time between two decisions.
     fn interval(&self) -> Duration {
         Duration::from_nanos(self.decider.pacing.interval_ns())
     }
 
-    /// Ends the management of an application if none of its processes is left.
     fn end_if_empty(&mut self, app: AppId) {
         if self.registry.get(app).is_some() && !self.machine.enforcer.is_populated(app) {
             self.forget(app);

@@ -6,7 +6,6 @@ use mapper_model::Topology;
 use mapper_pipeline::pacing::Change;
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
 
-/// The controller, and how often it decides.
 pub(crate) struct Decider {
     pub(crate) controller: Controller,
     pub(crate) decisions: u64,

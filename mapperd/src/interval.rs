@@ -27,7 +27,6 @@ use mapper_model::{Activity, Observation, Plan, Trigger};
 use mapper_pipeline::{Severity, check};
 use std::time::{Duration, Instant};
 
-/// Takes one decision and enforces it.
 pub(crate) fn pass(
     trigger: Trigger,
     settings: &Settings,

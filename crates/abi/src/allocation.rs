@@ -1,7 +1,7 @@
-//! What the daemon tells an application: plain values, and how they are stored in the page.
+//! What the daemon publishes to an application: plain values, and how they are stored in the page.
 
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::PageError;
 use crate::layout::{self, AllocationBlock, MASK_WORDS, MAX_CPUS};
@@ -12,20 +12,20 @@ use crate::seqlock::{self, Stamped};
 pub struct Generation(u32);
 
 impl Generation {
-    /// The generation that an even sequence number stands for.
+    /// The generation of an even sequence number.
     #[must_use]
     pub const fn from_sequence(sequence: u32) -> Self {
         Self(sequence / 2)
     }
 
-    /// The generation with this number, as [`get`](Self::get) gives it.
+    /// The generation with this number.
     #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number.
     #[must_use]
+    /// The number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Generation {
 }
 
 /// What the shim may do with the teams of a program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, strum::FromRepr)]
 #[repr(u32)]
 pub enum TeamMode {
     /// Teams keep the size they had at launch.
@@ -51,14 +51,10 @@ pub enum TeamMode {
 }
 
 impl TeamMode {
-    /// The mode that a number in the page stands for; the safe one for unknown numbers.
+    /// The mode of a number in the page; the safe one for unknown numbers.
     #[must_use]
-    pub const fn from_raw(raw: u32) -> Self {
-        match raw {
-            layout::TEAM_MODE_FOLLOW => Self::Follow,
-            layout::TEAM_MODE_VIRTUAL => Self::Virtual,
-            _ => Self::Fixed,
-        }
+    pub fn from_raw(raw: u32) -> Self {
+        Self::from_repr(raw).unwrap_or_default()
     }
 
     /// The name used in the environment.
@@ -74,12 +70,8 @@ impl TeamMode {
     /// The mode with this name in the environment.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "fixed" => Some(Self::Fixed),
-            "follow" => Some(Self::Follow),
-            "virtual" => Some(Self::Virtual),
-            _ => None,
-        }
+        let all = [Self::Fixed, Self::Follow, Self::Virtual];
+        all.into_iter().find(|mode| mode.as_str() == name)
     }
 }
 
@@ -98,10 +90,8 @@ impl CpuMask {
     pub fn from_cpus(cpus: impl IntoIterator<Item = u32>) -> Result<Self, PageError> {
         let mut mask = Self::default();
         for cpu in cpus {
-            let word = mask
-                .0
-                .get_mut(cpu as usize / 64)
-                .ok_or(PageError::CpuOutOfRange { cpu })?;
+            let word = mask.0.get_mut(cpu as usize / 64);
+            let word = word.ok_or(PageError::CpuOutOfRange { cpu })?;
             *word |= 1 << (cpu % 64);
         }
         Ok(mask)
@@ -115,9 +105,8 @@ impl CpuMask {
     /// Whether `cpu` is in it.
     #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
-        self.0
-            .get(cpu as usize / 64)
-            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+        let word = self.0.get(cpu as usize / 64);
+        word.is_some_and(|word| word >> (cpu % 64) & 1 == 1)
     }
 
     /// How many CPUs it has.
@@ -136,12 +125,12 @@ impl fmt::Debug for CpuMask {
 /// What an application may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Allocation {
-    /// How many CPUs it has; 0 for "nothing decided yet". Usually the size of `cpus`, but smaller
-    /// for an application that shares its CPUs with others.
+    /// How many CPUs it has; 0 before the first decision. Usually the size of `cpus`, but smaller for an application
+    /// that shares its CPUs with others.
     pub cpu_count: u32,
-    /// Whether teams follow `cpu_count`.
+    /// What the shim may do with teams.
     pub team_mode: TeamMode,
-    /// The largest team that makes sense; 0 for no such limit.
+    /// The largest useful team; 0 for no limit.
     pub max_team: u32,
     /// The CPUs.
     pub cpus: CpuMask,
@@ -149,21 +138,19 @@ pub struct Allocation {
     pub node_mask: u64,
 }
 
-/// Tries before a reader gives up on a writer that never finishes. A write takes well under a
-/// microsecond, so this many tries outlast any write that is not interrupted.
+/// Attempts before a reader gives up on a writer that never finishes. A write takes well under a microsecond, so that
+/// this many attempts outlast any write that is not interrupted.
 const READ_ATTEMPTS: u32 = 1000;
 
 impl AllocationBlock {
-    /// Publishes `allocation` as the successor of sequence number `current`; for the one writer.
+    /// Publishes `allocation` after sequence number `current`; for the one writer.
     pub(crate) fn publish(&self, current: u32, allocation: &Allocation) -> u32 {
         seqlock::publish(&self.sequence, current, || {
-            self.cpu_count
-                .store(allocation.cpu_count, Ordering::Relaxed);
-            self.team_mode
-                .store(allocation.team_mode as u32, Ordering::Relaxed);
-            self.max_team.store(allocation.max_team, Ordering::Relaxed);
-            self.node_mask
-                .store(allocation.node_mask, Ordering::Relaxed);
+            let relaxed = Ordering::Relaxed;
+            self.cpu_count.store(allocation.cpu_count, relaxed);
+            self.team_mode.store(allocation.team_mode as u32, relaxed);
+            self.max_team.store(allocation.max_team, relaxed);
+            self.node_mask.store(allocation.node_mask, relaxed);
             for (shared, word) in self.cpu_mask.iter().zip(allocation.cpus.0) {
                 shared.store(word, Ordering::Relaxed);
             }
@@ -173,15 +160,12 @@ impl AllocationBlock {
     /// The current allocation; `None` when the writer died while it wrote.
     #[must_use]
     pub fn read(&self) -> Option<Stamped<Allocation>> {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         seqlock::read(&self.sequence, READ_ATTEMPTS, || Allocation {
             cpu_count: self.cpu_count.load(Ordering::Relaxed),
             team_mode: TeamMode::from_raw(self.team_mode.load(Ordering::Relaxed)),
             max_team: self.max_team.load(Ordering::Relaxed),
-            cpus: CpuMask(core::array::from_fn(|word| {
-                self.cpu_mask
-                    .get(word)
-                    .map_or(0, |shared| shared.load(Ordering::Relaxed))
-            })),
+            cpus: CpuMask(self.cpu_mask.each_ref().map(word)),
             node_mask: self.node_mask.load(Ordering::Relaxed),
         })
     }

@@ -1,10 +1,9 @@
 //! The application's side: opens the page, reads the allocation, counts progress.
 //!
-//! *Slots.* A thread claims a slot when it first has something to count and then is its only writer,
-//! so that counting is a plain load and store. It gives the slot back when it ends; the next thread
-//! goes on from the totals found there. When all are in use, the late-comers share the last slot and
-//! add to it atomically. A thread that has been forked claims anew in the child, since parent and
-//! child share the page.
+//! *Slots.* A thread claims a slot when it first counts something and then is its only writer, so that counting is a plain
+//! load and store. It releases the slot when it ends; the next thread continues from the totals there. When all are in use,
+//! further threads share the last slot and add to it atomically. A forked thread claims anew in the child, since parent
+//! and child share the page.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -52,12 +51,12 @@ pub enum SlotSharing {
     Shared,
 }
 
-/// What programs that are no more have left in a page.
+/// What programs that have ended left in a page.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Leftovers {
     /// Slots by number, with their owners.
     slots: Vec<(usize, u64)>,
-    /// What they said of themselves; 0 where others use the page as well.
+    /// What they reported of themselves; 0 where others use the page as well.
     teams_off: u32,
     preemptions: u32,
     flags: u32,
@@ -68,7 +67,7 @@ pub struct Leftovers {
 pub struct SlotClaim<'page> {
     /// The slot.
     pub slot: &'page ThreadSlot,
-    /// Who else writes to it.
+    /// Whether other threads write to it.
     pub sharing: SlotSharing,
 }
 
@@ -96,15 +95,15 @@ impl SlotClaim<'_> {
     }
 }
 
-/// Tries to get a slot of one's own. A try fails when another thread, looking for a slot given back,
-/// takes a new one in the moment between its being counted and its being occupied.
+/// Attempts to claim a slot. One fails when another thread, which looks for a released slot, takes a new one between its
+/// being counted and its being occupied.
 const CLAIM_ATTEMPTS: u32 = 8;
 
 impl ClientPage {
     /// Opens the page at `path` and checks that it is the one with `token`.
     pub fn open(path: &Path, token: Token) -> Result<Self, PageError> {
-        // The path names a descriptor of the launcher, whose number may be another process's by now: whatever
-        // that has there is neither waited for nor made this process's terminal.
+        // The path names a descriptor of the launcher, whose number may be another process's by now: an unknown file may
+        // neither block this process nor become its terminal.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = open(path, flags, Mode::empty()).map_err(|source| PageError::Open {
             path: path.to_owned(),
@@ -115,22 +114,21 @@ impl ClientPage {
         Ok(Self { mapping })
     }
 
-    /// The sequence number of the allocation. As long as it has not changed, neither has the
-    /// allocation: one relaxed load tells.
+    /// The sequence number of the allocation, by one relaxed load; an unchanged number means an unchanged allocation.
     #[inline]
     #[must_use]
     pub fn sequence(&self) -> u32 {
         self.sequence_word().load(Ordering::Relaxed)
     }
 
-    /// Where the sequence number lies, for those who look at it very often.
+    /// The place of the sequence number, for frequent reading.
     #[inline]
     #[must_use]
     pub fn sequence_word(&self) -> &AtomicU32 {
         &self.mapping.allocation.sequence
     }
 
-    /// Where the number of CPUs lies, likewise; 0 before the first decision.
+    /// The place of the number of CPUs, likewise; 0 before the first decision.
     #[inline]
     #[must_use]
     pub fn cpu_count_word(&self) -> &AtomicU32 {
@@ -149,21 +147,20 @@ impl ClientPage {
         &self.mapping.report
     }
 
-    /// Where the application's own code speaks.
+    /// Where the application's own code reports.
     #[must_use]
     pub fn own(&self) -> &OwnReportBlock {
         &self.mapping.own
     }
 
-    /// A slot for the thread `owner`, which has none. When none is left, those of processes that
-    /// `is_gone` names are used again: a process that is killed or ends by `_exit` gives nothing back.
+    /// A slot for the thread `owner`, which has none. When none is left, those of processes that `is_gone` accepts are
+    /// reused: a process that is killed or ends by `_exit` releases nothing.
     #[must_use]
     pub fn claim_slot(&self, owner: SlotOwner, is_gone: impl FnMut(u32) -> bool) -> SlotClaim<'_> {
-        let mut own = self.claim_own_slot(owner);
-        if own.is_none() {
+        let own = self.claim_own_slot(owner).or_else(|| {
             self.release_processes(is_gone);
-            own = self.claim_own_slot(owner);
-        }
+            self.claim_own_slot(owner)
+        });
         if let Some(slot) = own {
             return SlotClaim {
                 slot,
@@ -172,10 +169,8 @@ impl ClientPage {
         }
         let [.., last] = &self.mapping.slots;
         occupy(last, owner);
-        self.mapping
-            .report
-            .flags
-            .fetch_or(FLAG_SLOTS_EXHAUSTED, Ordering::Relaxed);
+        let flags = &self.mapping.report.flags;
+        flags.fetch_or(FLAG_SLOTS_EXHAUSTED, Ordering::Relaxed);
         SlotClaim {
             slot: last,
             sharing: SlotSharing::Shared,
@@ -192,46 +187,45 @@ impl ClientPage {
         })
     }
 
-    /// A slot that nobody had before, except the last.
+    /// A slot that no thread had before, except the last.
     fn next_slot(&self) -> Option<&ThreadSlot> {
-        let next = self
-            .mapping
-            .report
-            .slots_claimed
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |claimed| {
-                ((claimed as usize) < SLOT_COUNT).then_some(claimed + 1)
-            })
-            .ok()? as usize;
+        let claimed = &self.mapping.report.slots_claimed;
+        let next = claimed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |claimed| {
+            ((claimed as usize) < SLOT_COUNT).then_some(claimed + 1)
+        });
+        let next = next.ok()? as usize;
         let [own @ .., _last] = &self.mapping.slots;
         own.get(next)
     }
 
-    /// Gives back the slot of a thread that ends. Its totals stay.
+    /// Releases the slot of a thread that ends. Its totals stay.
     pub fn release_slot(&self, claim: SlotClaim<'_>, owner: SlotOwner) {
-        if claim.sharing == SlotSharing::Own && vacate(claim.slot, owner.to_raw()) {
-            self.mapping
-                .report
-                .slots_released
-                .fetch_add(1, Ordering::AcqRel);
+        if claim.sharing == SlotSharing::Own {
+            self.release(claim.slot, owner.to_raw());
         }
     }
 
-    /// Gives back all slots of the processes that `ends` names.
+    /// Releases all slots of the processes that `ends` accepts.
     pub fn release_processes(&self, mut ends: impl FnMut(u32) -> bool) {
         for slot in self.used_slots() {
             let owner = slot.owner.load(Ordering::Relaxed);
-            if owner != 0 && ends((owner >> 32) as u32) && vacate(slot, owner) {
-                self.mapping
-                    .report
-                    .slots_released
-                    .fetch_add(1, Ordering::AcqRel);
+            if owner != 0 && ends((owner >> 32) as u32) {
+                self.release(slot, owner);
             }
         }
     }
 
-    /// What programs that are no more have left: the slots of the one that `process` was before it executed its present
-    /// one, which has none yet, and what is said on the page unless a process may have said it that `is_gone` does not
-    /// name. (The slots of that one are used again when no others are left.)
+    /// Releases a slot that has this owner.
+    fn release(&self, slot: &ThreadSlot, owner: u64) {
+        if vacate(slot, owner) {
+            let released = &self.mapping.report.slots_released;
+            released.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// What programs that have ended left: the slots of the program that `process` was before it executed its present one,
+    /// which has none yet; and what is reported on the page, unless it may be from a process that `is_gone` rejects. (The
+    /// slots of other ended processes are reused when no others are left.)
     #[must_use]
     pub fn leftovers(&self, process: u32, mut is_gone: impl FnMut(u32) -> bool) -> Leftovers {
         let mut leftovers = Leftovers::default();
@@ -254,30 +248,23 @@ impl ClientPage {
         leftovers
     }
 
-    /// Clears that away; what has been written since stays.
+    /// Removes leftovers; what has been written since stays.
     pub fn discard(&self, leftovers: &Leftovers) {
         for &(index, owner) in &leftovers.slots {
-            if let Some(slot) = self.used_slots().get(index)
-                && vacate(slot, owner)
-            {
-                let released = &self.mapping.report.slots_released;
-                released.fetch_add(1, Ordering::AcqRel);
+            if let Some(slot) = self.used_slots().get(index) {
+                self.release(slot, owner);
             }
         }
         let report = &self.mapping.report;
-        let (relaxed, zero) = (Ordering::Relaxed, 0);
-        let left = leftovers.teams_off;
-        let _ = report
-            .teams_off
-            .compare_exchange(left, zero, relaxed, relaxed);
-        let left = leftovers.preemptions;
-        let fewer = |now: u32| Some(now.saturating_sub(left));
+        let relaxed = Ordering::Relaxed;
+        let teams_off = &report.teams_off;
+        let _ = teams_off.compare_exchange(leftovers.teams_off, 0, relaxed, relaxed);
+        let fewer = |now: u32| Some(now.saturating_sub(leftovers.preemptions));
         let _ = report.preemptions.fetch_update(relaxed, relaxed, fewer);
         report.flags.fetch_and(!leftovers.flags, relaxed);
     }
 
-    /// Whether threads of a process other than this one have slots. What a process left that was killed counts until
-    /// somebody claims its slots.
+    /// Whether threads of another process have slots. Those of a killed process count until they are reused.
     #[must_use]
     pub fn has_other_processes(&self, process: u32) -> bool {
         self.used_slots().iter().any(|slot| {
@@ -286,7 +273,7 @@ impl ClientPage {
         })
     }
 
-    /// How many threads have a slot, those of processes that were killed included.
+    /// How many threads have a slot, including those of killed processes.
     #[must_use]
     pub fn threads(&self) -> u32 {
         let report = &self.mapping.report;
@@ -295,7 +282,7 @@ impl ClientPage {
         claimed.saturating_sub(released)
     }
 
-    /// Iterations and regions completed by all threads, for a look whether anything moves.
+    /// Iterations and regions completed by all threads, to see whether there is progress.
     #[must_use]
     pub fn completions(&self) -> u64 {
         let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
@@ -309,33 +296,28 @@ impl ClientPage {
     /// The slots that were handed out, without the shared one.
     fn used_slots(&self) -> &[ThreadSlot] {
         let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
-        self.mapping
-            .slots
-            .get(..claimed.min(SLOT_COUNT - 1))
-            .unwrap_or_default()
+        let slots = self.mapping.slots.get(..claimed.min(SLOT_COUNT - 1));
+        slots.unwrap_or_default()
     }
 }
 
 /// Makes a free slot the owner's.
 fn occupy(slot: &ThreadSlot, owner: SlotOwner) -> bool {
-    // Acquire: the totals of the owner before, which released it, are to be seen.
+    // Acquire: the totals of the owner before, which released it, have to be visible.
     slot.owner
         .compare_exchange(0, owner.to_raw(), Ordering::Acquire, Ordering::Relaxed)
         .is_ok()
 }
 
-/// Frees a slot that has this owner.
 fn vacate(slot: &ThreadSlot, owner: u64) -> bool {
     slot.owner
         .compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed)
         .is_ok()
 }
 
-/// Takes one from a counter unless it is empty.
+/// Takes one from a counter unless it is zero.
 fn take_one(counter: &AtomicU32) -> bool {
-    counter
-        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| {
-            count.checked_sub(1)
-        })
-        .is_ok()
+    let less = |count: u32| count.checked_sub(1);
+    let taken = counter.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+    taken.is_ok()
 }

@@ -1,15 +1,12 @@
-//! Waiting for news on a word of the page.
+//! Waiting for events on a word of the page.
 //!
-//! *Problem.* Threads that have no CPU to run on sleep until the allocation grows or until what they
-//! would have worked on is done. The first is said by the daemon, the second by another thread of
-//! the application, and a thread can sleep on one word only.
+//! Threads without a CPU sleep until the allocation grows (signalled by the daemon) or their work is done (signalled by
+//! another thread of the application), and a thread can sleep on one word only. So both ring the same bell: they increment
+//! a word and wake every thread that sleeps on it, which checks itself whether the ring was meant for it. The word is a
+//! futex shared between processes; its value is not trusted and only has to change.
 //!
-//! *Approach.* Both ring the same bell: they count a word up and wake everybody who sleeps on it.
-//! Who wakes looks for himself whether the ring was meant for him. The word is a futex shared
-//! between processes; nobody believes its value, which only has to change.
-//!
-//! *Invariants.* Who reads the bell, then finds nothing new, then waits with the value read misses no
-//! ring: a ring in between has changed the word, and the wait returns at once.
+//! *Invariant.* A thread that reads the bell, then finds nothing new, then waits with the value read misses no ring: a ring
+//! in between has changed the word, and the wait returns immediately.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -20,27 +17,26 @@ use rustix::thread::futex::{self, Flags};
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitEnd {
-    /// Somebody rang, or something else woke the thread.
+    /// The bell rang, or something else woke the thread.
     Rung,
-    /// Nobody did for the time given.
+    /// It did not ring for the time given.
     TimedOut,
 }
 
 /// Rings the bell.
 pub fn ring(bell: &AtomicU32) {
     bell.fetch_add(1, Ordering::SeqCst);
-    // Fails only if the address were not mapped or not aligned, which it is.
+    // Fails only if the address is not mapped or not aligned, which it is.
     let _ = futex::wake(bell, Flags::empty(), i32::MAX as u32);
 }
 
-/// The value to wait with. To be read before looking for news.
+/// The value to wait with. Has to be read before the check for news.
 #[must_use]
 pub fn listen(bell: &AtomicU32) -> u32 {
     bell.load(Ordering::SeqCst)
 }
 
-/// Sleeps until the bell rings or `timeout` has passed; not at all if it has rung since `heard` was
-/// read.
+/// Sleeps until the bell rings or `timeout` has passed; not at all if it has rung since `heard` was read.
 pub fn wait(bell: &AtomicU32, heard: u32, timeout: Duration) -> WaitEnd {
     let timeout = rustix::time::Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -67,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken() {
+    fn sleeping_threads_are_woken() {
         let bell = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let sleepers: Vec<_> = (0..3)
@@ -81,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_bell_is_not_waited_for_longer_than_asked() {
+    fn a_wait_without_a_ring_ends_after_the_time_given() {
         let bell = AtomicU32::new(7);
         assert_eq!(wait(&bell, 7, Duration::from_millis(1)), WaitEnd::TimedOut);
     }

@@ -7,23 +7,23 @@ use thiserror::Error;
 
 use crate::layout::{MAX_CPUS, PAGE_BYTES, PAGE_VERSION};
 
-/// Why a page could not be made or is not believed.
+/// Why a page could not be created or is not accepted.
 #[derive(Debug, Error)]
 pub enum PageError {
     /// The path in the environment leads nowhere.
     #[error("open the shared page {path}: {source}; is the launcher still running?")]
     Open {
-        /// Where the page was expected.
+        /// The expected path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
     /// A system call on the memfd failed.
     #[error("{call} on the shared page: {source}")]
     Kernel {
-        /// Which call.
+        /// Its name.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
     /// The file has another length.
@@ -45,7 +45,7 @@ pub enum PageError {
         /// The first eight bytes.
         actual: u64,
     },
-    /// The daemon and this program are of different releases.
+    /// Daemon and program are of different releases.
     #[error(
         "the shared page has version {actual}, this program knows {PAGE_VERSION}; update the older of the two"
     )]
@@ -53,7 +53,7 @@ pub enum PageError {
         /// The page's version.
         actual: u32,
     },
-    /// The page belongs to somebody else.
+    /// The page belongs to another application.
     #[error("the shared page carries another token; its path has been reused by another process")]
     WrongToken,
     /// The token in the environment is malformed.
@@ -62,7 +62,7 @@ pub enum PageError {
         /// The text.
         text: String,
     },
-    /// A CPU number that the mask can not hold.
+    /// A CPU number that the mask cannot hold.
     #[error("cpu {cpu} is beyond the {MAX_CPUS} that the shared page can name")]
     CpuOutOfRange {
         /// The number.

@@ -1,21 +1,16 @@
-//! What lies where in the page: version 1.
+//! The layout of the page: version 1.
 //!
-//! The page has five parts: a header that never changes after the page was published, the
-//! allocation (written by the daemon under a seqlock), the report (written by the application's
-//! runtime, read by the daemon), what the application's own code says, and one slot for each thread
-//! of the application. Parts that different sides write
-//! are on different 128-byte lines, as are the slots, because current x86 CPUs prefetch cache lines
-//! in pairs.
+//! The page has five parts: a header that is constant after creation, the allocation (written by the daemon under a
+//! seqlock), the report (written by the application's runtime, read by the daemon), the report of the application's own
+//! code, and one slot for each thread of the application. Parts with different writers, and slots, are on different
+//! 128-byte lines, because current x86 CPUs prefetch cache lines in pairs. Numbers are in the host's byte order.
 //!
-//! All numbers are in the host's byte order: both sides run on one machine.
+//! *Versions.* A change of any offset or meaning below needs a new [`PAGE_VERSION`]. Fields may be added in reserved bytes,
+//! and values to an enumeration, without one: zero must mean "not reported", and unknown values count as the safe one. So
+//! an older client under a newer daemon reports nothing there, and a newer client's report is ignored by an older daemon
+//! (tests/compatibility.rs).
 //!
-//! *Versions.* A change of any offset or meaning below needs a new [`PAGE_VERSION`]. Fields may be
-//! added in reserved bytes, and values to an enumeration, without one: zero must mean "not said", and
-//! who does not know a value takes it for the safe one. An older client under a newer daemon then says
-//! nothing there, and a newer client under an older daemon is not heard (tests/compatibility.rs).
-//!
-//! *Invariants.* Every field is an atomic; reserved bytes are zero. The C header is generated from
-//! this file.
+//! *Invariants.* Every field is an atomic; reserved bytes are zero. The C header is generated from this file.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -38,21 +33,17 @@ pub const RUNTIME_LIBGOMP: u32 = 1;
 /// Bit of `runtimes`: LLVM's (or Intel's) libomp.
 pub const RUNTIME_LIBOMP: u32 = 2;
 
-/// Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
-/// otherwise; the program suffers when it is given fewer CPUs than it has threads. It is told, not kept from it.
+/// Bit of `flags`: barriers may spin for long, so that the program suffers from fewer CPUs than threads.
 pub const FLAG_WAITS_SPIN: u32 = 1;
 /// Bit of `flags`: `wait_ns` in the slots is measured.
 pub const FLAG_WAIT_MEASURED: u32 = 2;
 /// Bit of `flags`: some threads share the last slot.
 pub const FLAG_SLOTS_EXHAUSTED: u32 = 4;
-/// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
-/// one another.
+/// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for one another.
 pub const FLAG_PARKING_ENDED: u32 = 8;
-/// Bit of `flags`: threads of virtual teams that take turns share thread-local storage, as none of the
-/// program's modules can tell.
+/// Bit of `flags`: threads of virtual teams that alternate on a kernel thread share thread-local storage.
 pub const FLAG_STORAGE_SHARED: u32 = 16;
-/// Bit of `flags`: a copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot
-/// come between.
+/// Bit of `flags`: the shim only observes a linked copy of libomp, by OMPT, and cannot intercept it.
 pub const FLAG_OBSERVED: u32 = 32;
 
 /// Value of `teams_off`: the program called `omp_set_num_threads`.
@@ -83,23 +74,19 @@ pub const TEAMS_OFF_NESTED_SIZES: u32 = 12;
 pub const TEAMS_OFF_PLATFORM: u32 = 13;
 /// Value of `teams_off`: no virtual teams, for a module uses an entry point that is not served.
 pub const TEAMS_OFF_UNSERVED: u32 = 14;
-/// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
-/// OpenMP.
+/// Value of `teams_off`: virtual teams were given up, for threads waited for one another without OpenMP.
 pub const TEAMS_OFF_STALLED: u32 = 15;
 /// Value of `teams_off`: teams are not virtual while the program lets the runtime choose their sizes.
 pub const TEAMS_OFF_DYNAMIC: u32 = 16;
 /// Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
 pub const TEAMS_OFF_TOO_LARGE: u32 = 17;
-/// Value of `teams_off`: teams do not follow, for the shim is only told of them (`FLAG_OBSERVED`) and finds no
-/// way to set their size.
+/// Value of `teams_off`: teams do not follow, for the shim only observes them and cannot set their size.
 pub const TEAMS_OFF_OBSERVED: u32 = 18;
-/// Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
+/// Value of `teams_off`: virtual teams were given up, for the thread that monitors them failed.
 pub const TEAMS_OFF_UNWATCHED: u32 = 19;
-/// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle of its
-/// library.
+/// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle.
 pub const TEAMS_OFF_BY_HANDLE: u32 = 20;
-/// Value of `teams_off`: no virtual teams, for a module with constructs of OpenMP sets what the kernel keeps for
-/// each thread, or addresses single threads.
+/// Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
 pub const TEAMS_OFF_KERNEL_STATE: u32 = 21;
 
 /// Value of `progress_kind`: the application reports work done.
@@ -111,11 +98,10 @@ pub const PROGRESS_LATENCY: u32 = 2;
 pub const TEAM_MODE_FIXED: u32 = 0;
 /// Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
 pub const TEAM_MODE_FOLLOW: u32 = 1;
-/// Value of `team_mode`: teams have the size the program expects, carried by as many OS threads as
-/// there are CPUs.
+/// Value of `team_mode`: teams have the size the program expects, on as many OS threads as there are CPUs.
 pub const TEAM_MODE_VIRTUAL: u32 = 2;
 
-/// Written once, before anybody else sees the page.
+/// Written once, before any other process has the page.
 #[repr(C, align(128))]
 pub struct Header {
     /// `PAGE_MAGIC`.
@@ -131,13 +117,13 @@ pub struct Header {
 /// What the application may use. Written by the daemon alone.
 #[repr(C, align(128))]
 pub struct AllocationBlock {
-    /// Odd while the daemon writes; half of it is the generation. Also usable as a futex word.
+    /// Odd while the daemon writes; half of it is the generation. Also a futex word.
     pub sequence: AtomicU32,
     /// How many CPUs the application has; 0 before the first decision.
     pub cpu_count: AtomicU32,
     /// What the shim may do with teams: one of `TEAM_MODE_*`.
     pub team_mode: AtomicU32,
-    /// Largest team that makes sense for this application; 0 for no such limit.
+    /// Largest useful team for this application; 0 for no limit.
     pub max_team: AtomicU32,
     /// NUMA nodes of the CPUs, bit *n* for node *n*.
     pub node_mask: AtomicU64,
@@ -145,7 +131,7 @@ pub struct AllocationBlock {
     pub cpu_mask: [AtomicU64; MASK_WORDS],
 }
 
-/// What the application says about itself as a whole. Written by the application alone.
+/// What the application reports about itself as a whole. Written by the application alone.
 #[repr(C, align(128))]
 pub struct ReportBlock {
     /// Sum of `RUNTIME_*`: the runtimes that have started a region or a loop.
@@ -156,27 +142,27 @@ pub struct ReportBlock {
     pub teams_off: AtomicU32,
     /// Sequence number of the allocation that the latest outermost region was started under.
     pub applied_sequence: AtomicU32,
-    /// Team size asked for at that region.
+    /// Team size requested at that region.
     pub team_size: AtomicU32,
     /// `omp_get_max_threads()` before the first region.
     pub max_threads: AtomicU32,
     /// Slots handed out so far; the slots below it may be in use.
     pub slots_claimed: AtomicU32,
-    /// Slots below `slots_claimed` that their threads gave back.
+    /// Slots below `slots_claimed` that their threads released.
     pub slots_released: AtomicU32,
-    /// Futex word that parked threads wait on: counted up and woken by the daemon after each new
-    /// allocation, and by the application's own threads when a loop is exhausted.
+    /// Futex word that parked threads wait on: incremented by the daemon after each new allocation, and by the
+    /// application's own threads when a loop is exhausted.
     pub doorbell: AtomicU32,
-    /// CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
-    /// regions do not need; 0 for none. Set to 0 before another allocation is applied.
+    /// CPUs of the allocation `applied_sequence` that the application's regions do not need. Set to 0 before another
+    /// allocation is applied.
     pub spare_cpus: AtomicU32,
-    /// How often threads of a virtual team had to be run beside their carrier, for another one did not
-    /// come to a construct of OpenMP in time.
+    /// How often threads of a virtual team had to be run beside their carrier, since another one did not reach a
+    /// construct of OpenMP in time.
     pub preemptions: AtomicU32,
 }
 
-/// What the application's own code says, through the C interface. Written by the application alone,
-/// by any of its threads.
+/// What the application's own code reports, through the C interface. Written by any of its threads.
+#[cfg_attr(test, derive(Default))]
 #[repr(C, align(128))]
 pub struct OwnReportBlock {
     /// How progress was reported last: one of `PROGRESS_*`, 0 for not at all.
@@ -187,16 +173,15 @@ pub struct OwnReportBlock {
     pub work_done: AtomicU64,
     /// `CLOCK_MONOTONIC` of the latest report of work.
     pub work_at_ns: AtomicU64,
-    /// Latency lately: the bits of a double, in nanoseconds.
+    /// Recent latency: the bits of a double, in nanoseconds.
     pub latency_ns: AtomicU64,
     /// `CLOCK_MONOTONIC` of the latest report of a latency.
     pub latency_at_ns: AtomicU64,
-    /// The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not said.
+    /// The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not reported.
     pub cpu_range: AtomicU64,
 }
 
-/// What one thread has done. Written by its owner; by several threads, with atomic additions, when
-/// it is the last slot.
+/// What one thread has done. Written by its owner, or with atomic additions by several if it is the last slot.
 #[repr(C, align(128))]
 pub struct ThreadSlot {
     /// Process id (high half) and thread id (low half) of the owner; 0 when free.
@@ -209,21 +194,21 @@ pub struct ThreadSlot {
     pub wait_ns: AtomicU64,
     /// `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
     pub last_progress_ns: AtomicU64,
-    /// Identity of the region this thread started last: a hash of its function's place in the program,
-    /// the same in every run; the function's address where there is none; 0 before the first.
+    /// Identity of the region this thread started last: a hash of its function's place in the program, the same in every
+    /// run, or the function's address; 0 before the first.
     pub region: AtomicU64,
 }
 
 /// The whole page.
 #[repr(C, align(128))]
 pub struct Page {
-    /// Who made it.
+    /// Written by the daemon.
     pub header: Header,
     /// Daemon to application.
     pub allocation: AllocationBlock,
     /// Application to daemon.
     pub report: ReportBlock,
-    /// The application's own words to the daemon.
+    /// The application's own code to the daemon.
     pub own: OwnReportBlock,
     /// Room for later parts.
     pub reserved: [AtomicU64; RESERVED_WORDS],

@@ -1,8 +1,7 @@
-//! Owns the memory of a page, and is the only place that turns an address into a [`Page`].
+//! Owns the memory of a page; only here an address becomes a [`Page`].
 //!
-//! *Invariants.* A [`Mapping`] is made only of a memfd of exactly [`PAGE_BYTES`] bytes that is sealed
-//! against changes of its size. Therefore every access within it is backed by memory for as long as
-//! the mapping lives, whatever the other side does.
+//! *Invariant.* A [`Mapping`] is made only of a memfd of exactly [`PAGE_BYTES`] bytes that is sealed against changes of its
+//! size. So every access is backed by memory as long as the mapping lives, whatever the other side does.
 
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -32,44 +31,31 @@ pub(crate) struct Mapping {
     page: NonNull<Page>,
 }
 
-// SAFETY: the mapping is plain shared memory without thread affinity, and `Page` holds nothing but
-// atomics, so it may be used and dropped from any thread.
+// SAFETY: the mapping is plain shared memory without thread affinity, and `Page` holds only atomics, so it may be used and
+// dropped from any thread.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; all access through `&Page` is atomic.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `fd` after checking that it can not fault.
+    /// Maps `fd` after checking that it cannot fault.
     pub(crate) fn new(fd: impl AsFd, access: Access) -> Result<Self, PageError> {
         check_file(&fd)?;
         let protection = match access {
             Access::ReadOnly => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object. The
-        // length is that of the file, which can neither shrink nor grow.
-        let address = unsafe {
-            mmap(
-                core::ptr::null_mut(),
-                PAGE_BYTES,
-                protection,
-                MapFlags::SHARED,
-                fd,
-                0,
-            )
-        }
-        .map_err(|source| PageError::Kernel {
-            call: "mmap",
-            source,
-        })?;
-        let page = NonNull::new(address.cast::<Page>()).ok_or(PageError::Kernel {
-            call: "mmap",
-            source: Errno::NOMEM,
-        })?;
+        let kernel = |source| kernel("mmap", source);
+        let (anywhere, flags) = (core::ptr::null_mut(), MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice aliases no Rust object. The length is that of the
+        // file, which can neither shrink nor grow.
+        let address = unsafe { mmap(anywhere, PAGE_BYTES, protection, flags, fd, 0) };
+        let page = NonNull::new(address.map_err(kernel)?.cast::<Page>());
+        let page = page.ok_or(kernel(Errno::NOMEM))?;
         Ok(Self { page })
     }
 
-    /// Checks that the page is one of this version, and has this token.
+    /// Checks that the page has this version and token.
     pub(crate) fn check_header(&self, token: Token) -> Result<(), PageError> {
         let header = &self.header;
         let magic = header.magic.load(Ordering::Relaxed);
@@ -82,9 +68,8 @@ impl Mapping {
         }
         let size = header.size.load(Ordering::Relaxed);
         if size as usize != PAGE_BYTES {
-            return Err(PageError::WrongSize {
-                actual: u64::from(size),
-            });
+            let actual = u64::from(size);
+            return Err(PageError::WrongSize { actual });
         }
         if header.token.load(Ordering::Relaxed) != token.to_raw() {
             return Err(PageError::WrongToken);
@@ -97,17 +82,16 @@ impl Deref for Mapping {
     type Target = Page;
 
     fn deref(&self) -> &Page {
-        // SAFETY: `page` points to a live mapping of `PAGE_BYTES == size_of::<Page>()` bytes at a
-        // page boundary, hence aligned. Every bit pattern is a valid `Page`, which holds nothing but
-        // atomics, so writes from elsewhere are no data race.
+        // SAFETY: `page` points to a live mapping of `PAGE_BYTES == size_of::<Page>()` bytes at a page boundary, hence
+        // aligned. Every bit pattern is a valid `Page`, which holds only atomics, so other writes are no data race.
         unsafe { self.page.as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one mapped in `new`; references to it borrow `self`. A failure
-        // could only mean that it is not mapped any more, which is what is wanted.
+        // SAFETY: the range is the one mapped in `new`; references to it borrow `self`. A failure could only mean that it
+        // is not mapped any more.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
     }
 }
@@ -115,34 +99,25 @@ impl Drop for Mapping {
 /// The seals that make a mapping safe to access.
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
+fn kernel(call: &'static str, source: Errno) -> PageError {
+    PageError::Kernel { call, source }
+}
+
 fn check_file(fd: impl AsFd) -> Result<(), PageError> {
-    let seals = match fcntl_get_seals(&fd) {
-        Ok(seals) => seals,
-        Err(Errno::INVAL) => return Err(PageError::NotSealed),
-        Err(source) => {
-            return Err(PageError::Kernel {
-                call: "fcntl(F_GET_SEALS)",
-                source,
-            });
-        }
-    };
-    if !seals.contains(SIZE_SEALS) {
-        return Err(PageError::NotSealed);
+    match fcntl_get_seals(&fd) {
+        Ok(seals) if seals.contains(SIZE_SEALS) => {}
+        Ok(_) | Err(Errno::INVAL) => return Err(PageError::NotSealed),
+        Err(source) => return Err(kernel("fcntl(F_GET_SEALS)", source)),
     }
-    let size = fstat(&fd)
-        .map_err(|source| PageError::Kernel {
-            call: "fstat",
-            source,
-        })?
-        .st_size;
-    let size = u64::try_from(size).unwrap_or(0);
+    let found = fstat(&fd).map_err(|source| kernel("fstat", source))?;
+    let size = u64::try_from(found.st_size).unwrap_or(0);
     if size != PAGE_BYTES as u64 {
         return Err(PageError::WrongSize { actual: size });
     }
     Ok(())
 }
 
-/// A memfd of the right size, sealed; all zero. It is close-on-exec and can not be executed.
+/// A sealed memfd of the right size; all zero. It is close-on-exec and cannot be executed.
 pub(crate) fn create_sealed_memfd() -> Result<OwnedFd, PageError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = match memfd_create("mapper-page", flags | MemfdFlags::NOEXEC_SEAL) {
@@ -150,19 +125,10 @@ pub(crate) fn create_sealed_memfd() -> Result<OwnedFd, PageError> {
         Err(Errno::INVAL) => memfd_create("mapper-page", flags),
         other => other,
     }
-    .map_err(|source| PageError::Kernel {
-        call: "memfd_create",
-        source,
-    })?;
-    ftruncate(&fd, PAGE_BYTES as u64).map_err(|source| PageError::Kernel {
-        call: "ftruncate",
-        source,
-    })?;
+    .map_err(|source| kernel("memfd_create", source))?;
+    ftruncate(&fd, PAGE_BYTES as u64).map_err(|source| kernel("ftruncate", source))?;
     fcntl_add_seals(&fd, SIZE_SEALS)
         .and_then(|()| fcntl_add_seals(&fd, SealFlags::SEAL))
-        .map_err(|source| PageError::Kernel {
-            call: "fcntl(F_ADD_SEALS)",
-            source,
-        })?;
+        .map_err(|source| kernel("fcntl(F_ADD_SEALS)", source))?;
     Ok(fd)
 }

@@ -1,26 +1,21 @@
-//! What an application's own code says about itself: progress, the CPUs it can use, serial phases.
+//! What an application's own code reports about itself: progress, the CPUs it can use, serial phases.
 //!
-//! *Problem.* An application that knows its own work better than any counter does can say how far it
-//! has come, and when it has no use for its CPUs. Any of its threads may say so at any moment, in any
-//! of its processes, and none may wait for another.
-//!
-//! *Approach.* Each statement is one word, changed by compare-and-swap or addition, or a word and the
-//! time of its last change. Of such a pair the value is written first, and the reader reads the time
-//! first: it never takes new work for old, only the other way round, and that is made good by the next
+//! Any thread of any of its processes may report at any moment, and none may wait for another. Each report is one word,
+//! changed by compare-and-swap or addition, or a word and the time of its last change. Of such a pair the value is written
+//! first and the time read first: the reader never takes new work for old, and the other error is corrected by the next
 //! report.
 //!
-//! *Invariants.* The daemon's side yields bounded values only: finite, not negative, not of the
-//! future, CPU counts from 1 to what the mask can name. Whatever else stands there counts as not
-//! said. Saying something other than a finite amount changes nothing, nor does an amount with which the
-//! sum would not be finite any more: such a sum could never tell progress again. Where the application
-//! wrote something else than a sum or an average, the next report begins anew.
+//! *Invariants.* The daemon's side yields bounded values only: finite, not negative, not of the future, CPU counts from 1 to
+//! what the mask can name. Other contents count as not reported. An amount that is not finite, or with which the sum would
+//! not be, is ignored: such a sum could never show progress again. Where the application wrote something else than a sum or
+//! an average, the next report starts anew.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::{MAX_CPUS, OwnReportBlock, PROGRESS_LATENCY, PROGRESS_WORK};
 
-/// A new latency counts for this share of the latency reported, the ones before for the rest.
+/// A new latency contributes this share to the average, the earlier ones the rest.
 const LATENCY_SHARE: f64 = 1.0 / 8.0;
 
 /// Progress as the application's own code reports it.
@@ -42,12 +37,12 @@ pub enum OwnProgress {
     },
 }
 
-/// The CPU counts that an application says it can use.
+/// The CPU counts that an application can use, as it reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuWish {
-    /// With fewer it does not work well; at most `most`.
+    /// It does not work well with fewer; at most `most`.
     pub least: NonZeroU32,
-    /// More are of no use to it.
+    /// It cannot use more.
     pub most: NonZeroU32,
 }
 
@@ -74,10 +69,10 @@ impl CpuWish {
     }
 }
 
-/// Everything that an application's own code says.
+/// Everything that an application's own code reports.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct OwnReport {
-    /// Its progress, in the way it reported it last.
+    /// Its progress, as reported last.
     pub progress: Option<OwnProgress>,
     /// The CPUs it can use.
     pub cpus: Option<CpuWish>,
@@ -86,7 +81,7 @@ pub struct OwnReport {
 }
 
 impl OwnReport {
-    /// What stands in the page at `now_ns`.
+    /// The contents of the page at `now_ns`.
     pub(crate) fn read(block: &OwnReportBlock, now_ns: u64) -> Self {
         let number = |word: &AtomicU64| amount(word.load(Ordering::Relaxed));
         // Acquire: the value is of this time or later.
@@ -104,7 +99,7 @@ impl OwnReport {
             }),
             _ => None,
         };
-        // A count that went below zero is no count of open phases.
+        // A count below zero is no count of open phases.
         let phases = block.serial_phases.load(Ordering::Relaxed).cast_signed();
         Self {
             progress,
@@ -115,45 +110,41 @@ impl OwnReport {
 }
 
 impl OwnReportBlock {
-    /// Adds to the work done; `now_ns` is the present `CLOCK_MONOTONIC`. What is not finite, is
-    /// negative, or would make the sum infinite is not said: neither the sum nor its time changes.
+    /// Adds to the work done; `now_ns` is the present `CLOCK_MONOTONIC`. Ignored is an amount that is negative, not finite,
+    /// or would make the sum infinite.
     pub fn add_work(&self, amount: f64, now_ns: u64) {
         if !amount.is_finite() || amount < 0.0 {
             return;
         }
         if change(&self.work_done, |done| done + amount) {
             self.work_at_ns.fetch_max(now_ns, Ordering::Release);
-            self.say_kind(PROGRESS_WORK);
+            self.set_kind(PROGRESS_WORK);
         }
     }
 
-    /// Reports a latency; `now_ns` is the present `CLOCK_MONOTONIC`. What is not finite or is negative
-    /// is not said.
+    /// Reports a latency; `now_ns` is the present `CLOCK_MONOTONIC`. Ignored is one that is negative or not finite.
     pub fn add_latency(&self, latency_ns: f64, now_ns: u64) {
         if !latency_ns.is_finite() || latency_ns < 0.0 {
             return;
         }
-        let averaged = change(&self.latency_ns, |before| {
-            if before > 0.0 {
-                before + (latency_ns - before) * LATENCY_SHARE
-            } else {
-                latency_ns
-            }
+        let averaged = change(&self.latency_ns, |before| match before > 0.0 {
+            true => before + (latency_ns - before) * LATENCY_SHARE,
+            false => latency_ns,
         });
         if averaged {
             self.latency_at_ns.fetch_max(now_ns, Ordering::Release);
-            self.say_kind(PROGRESS_LATENCY);
+            self.set_kind(PROGRESS_LATENCY);
         }
     }
 
-    fn say_kind(&self, kind: u32) {
-        // Mostly it is there already, and need not travel between caches.
+    fn set_kind(&self, kind: u32) {
+        // A store only if needed keeps the cache line where it is.
         if self.progress_kind.load(Ordering::Relaxed) != kind {
             self.progress_kind.store(kind, Ordering::Relaxed);
         }
     }
 
-    /// Declares the CPUs that can be used; `None` takes that back.
+    /// Declares the CPUs that can be used; `None` revokes that.
     pub fn wish_cpus(&self, wish: Option<CpuWish>) {
         let raw = wish.map_or(0, CpuWish::to_raw);
         self.cpu_range.store(raw, Ordering::Relaxed);
@@ -164,19 +155,15 @@ impl OwnReportBlock {
         self.serial_phases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A serial phase ends; one that never began does not.
+    /// A serial phase ends. Ignored if none is open, which is the caller's mistake.
     pub fn end_serial(&self) {
-        // That there is none to end is the caller's mistake, and changes nothing.
-        let _ = self
-            .serial_phases
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-                open.checked_sub(1)
-            });
+        let (phases, relaxed) = (&self.serial_phases, Ordering::Relaxed);
+        let _ = phases.fetch_update(relaxed, relaxed, |open| open.checked_sub(1));
     }
 }
 
-/// Changes a sum or an average, of which garbage counts as none yet. Returns whether it did: what would
-/// not be finite is not written.
+/// Changes a sum or an average; an invalid one counts as 0. Returns whether it did: a value that is not finite is not
+/// written.
 fn change(word: &AtomicU64, new: impl Fn(f64) -> f64) -> bool {
     word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
         let value = new(amount(bits).unwrap_or(0.0));
@@ -185,7 +172,7 @@ fn change(word: &AtomicU64, new: impl Fn(f64) -> f64) -> bool {
     .is_ok()
 }
 
-/// The amount that a word holds, if it is one: finite and not negative.
+/// The amount in a word, if it is valid: finite and not negative.
 fn amount(bits: u64) -> Option<f64> {
     Some(f64::from_bits(bits)).filter(|value| value.is_finite() && *value >= 0.0)
 }
@@ -193,18 +180,21 @@ fn amount(bits: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicU32;
 
     fn block() -> OwnReportBlock {
-        OwnReportBlock {
-            progress_kind: AtomicU32::new(0),
-            serial_phases: AtomicU32::new(0),
-            work_done: AtomicU64::new(0),
-            work_at_ns: AtomicU64::new(0),
-            latency_ns: AtomicU64::new(0),
-            latency_at_ns: AtomicU64::new(0),
-            cpu_range: AtomicU64::new(0),
-        }
+        OwnReportBlock::default()
+    }
+
+    fn progress(block: &OwnReportBlock, now_ns: u64) -> Option<OwnProgress> {
+        OwnReport::read(block, now_ns).progress
+    }
+
+    const fn work(done: f64, at_ns: u64) -> Option<OwnProgress> {
+        Some(OwnProgress::Work { done, at_ns })
+    }
+
+    const fn latency(latency_ns: f64, at_ns: u64) -> Option<OwnProgress> {
+        Some(OwnProgress::Latency { latency_ns, at_ns })
     }
 
     fn cpus(count: u32) -> NonZeroU32 {
@@ -227,11 +217,7 @@ mod tests {
                 });
             }
         });
-        let done = OwnProgress::Work {
-            done: 2000.0,
-            at_ns: 4000,
-        };
-        assert_eq!(OwnReport::read(&block, 4000).progress, Some(done));
+        assert_eq!(progress(&block, 4000), work(2000.0, 4000));
     }
 
     #[test]
@@ -239,75 +225,51 @@ mod tests {
         let block = block();
         block.add_latency(800.0, 1);
         block.add_latency(1600.0, 2);
-        let expected = OwnProgress::Latency {
-            latency_ns: 900.0,
-            at_ns: 2,
-        };
-        assert_eq!(OwnReport::read(&block, 2).progress, Some(expected));
+        assert_eq!(progress(&block, 2), latency(900.0, 2));
         for _ in 0..100 {
             block.add_latency(50.0, 3);
         }
-        let Some(OwnProgress::Latency { latency_ns, .. }) = OwnReport::read(&block, 3).progress
-        else {
+        let Some(OwnProgress::Latency { latency_ns, .. }) = progress(&block, 3) else {
             panic!("no latency");
         };
         assert!((latency_ns - 50.0).abs() < 1.0, "{latency_ns}");
     }
 
     #[test]
-    fn what_is_no_amount_is_not_said_and_what_is_none_in_the_page_is_not_read() {
+    fn an_invalid_amount_is_neither_reported_nor_read() {
         let block = block();
         for amount in [f64::NAN, f64::INFINITY, -1.0] {
             block.add_work(amount, 1);
             block.add_latency(amount, 1);
         }
-        assert_eq!(OwnReport::read(&block, 1).progress, None);
+        assert_eq!(progress(&block, 1), None);
         block.add_work(1.0, 5);
-        assert_eq!(OwnReport::read(&block, 4).progress, None, "of the future");
-        for garbage in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
-            block.work_done.store(garbage.to_bits(), Ordering::Relaxed);
-            assert_eq!(OwnReport::read(&block, 9).progress, None);
-            // Reports begin anew.
+        assert_eq!(progress(&block, 4), None, "of the future");
+        // After an invalid amount in the page reports start anew.
+        for invalid in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            block.work_done.store(invalid.to_bits(), Ordering::Relaxed);
+            assert_eq!(progress(&block, 9), None);
             block.add_work(2.0, 6);
-            let done = 2.0;
-            assert_eq!(
-                OwnReport::read(&block, 9).progress,
-                Some(OwnProgress::Work { done, at_ns: 6 })
-            );
+            assert_eq!(progress(&block, 9), work(2.0, 6));
         }
-        for garbage in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        for invalid in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
             block.add_latency(1.0, 7);
-            block.latency_ns.store(garbage.to_bits(), Ordering::Relaxed);
-            assert_eq!(OwnReport::read(&block, 9).progress, None);
+            block.latency_ns.store(invalid.to_bits(), Ordering::Relaxed);
+            assert_eq!(progress(&block, 9), None);
             block.add_latency(2.0, 8);
-            let latency_ns = 2.0;
-            assert_eq!(
-                OwnReport::read(&block, 9).progress,
-                Some(OwnProgress::Latency {
-                    latency_ns,
-                    at_ns: 8
-                })
-            );
+            assert_eq!(progress(&block, 9), latency(2.0, 8));
         }
     }
 
     #[test]
-    fn an_amount_with_which_the_sum_would_be_infinite_is_not_said() {
+    fn an_amount_with_which_the_sum_would_be_infinite_is_ignored() {
         let block = block();
         block.add_work(1e308, 1);
         block.add_work(1e308, 2);
-        let said = OwnProgress::Work {
-            done: 1e308,
-            at_ns: 1,
-        };
-        assert_eq!(OwnReport::read(&block, 3).progress, Some(said));
+        assert_eq!(progress(&block, 3), work(1e308, 1));
         // One that fits still counts.
         block.add_work(5e307, 3);
-        let said = OwnProgress::Work {
-            done: 1.5e308,
-            at_ns: 3,
-        };
-        assert_eq!(OwnReport::read(&block, 3).progress, Some(said));
+        assert_eq!(progress(&block, 3), work(1.5e308, 3));
     }
 
     #[test]
@@ -315,27 +277,24 @@ mod tests {
         let block = block();
         for latency_ns in [f64::MAX, f64::MIN_POSITIVE, f64::MAX, 0.0, f64::MAX] {
             block.add_latency(latency_ns, 1);
-            let progress = OwnReport::read(&block, 1).progress;
-            assert!(
-                matches!(progress, Some(OwnProgress::Latency { .. })),
-                "{latency_ns}: {progress:?}"
-            );
+            let progress = progress(&block, 1);
+            let valid = matches!(progress, Some(OwnProgress::Latency { .. }));
+            assert!(valid, "{latency_ns}: {progress:?}");
         }
     }
 
     #[test]
     fn a_wish_is_a_range_within_what_the_mask_can_name() {
         let block = block();
+        let wish = || OwnReport::read(&block, 1).cpus;
         block.wish_cpus(Some(CpuWish::new(cpus(8), cpus(2))));
-        let wish = OwnReport::read(&block, 1).cpus.unwrap();
-        assert_eq!((wish.least.get(), wish.most.get()), (2, 8));
+        assert_eq!(wish(), Some(CpuWish::new(cpus(2), cpus(8))));
         block.cpu_range.store(u64::MAX, Ordering::Relaxed);
-        let wish = OwnReport::read(&block, 1).cpus.unwrap();
-        assert_eq!(wish.most.get() as usize, MAX_CPUS);
+        assert_eq!(wish().unwrap().most.get() as usize, MAX_CPUS);
         block.cpu_range.store(5, Ordering::Relaxed);
-        assert_eq!(OwnReport::read(&block, 1).cpus, None);
+        assert_eq!(wish(), None);
         block.wish_cpus(None);
-        assert_eq!(OwnReport::read(&block, 1).cpus, None);
+        assert_eq!(wish(), None);
     }
 
     #[test]

@@ -1,14 +1,11 @@
-//! The daemon's side: reads what an application reports, and believes none of it.
+//! The daemon's side: reads what an application reports, and trusts none of it.
 //!
-//! *Problem.* The application may write anything anywhere in the page at any time, by mistake or on
-//! purpose. The daemon must neither crash nor loop nor be led to absurd numbers.
-//!
-//! *Approach.* Every value is loaded once, through an atomic, into a plain struct, and bounded: the
-//! number of slots by the size of the page, times by the present, flags by the known ones. Sums
-//! saturate. Totals may go backwards if the application makes them; [`Progress::since`] then reports
-//! no gain.
+//! The application may write anything anywhere in the page at any time. The daemon must neither crash nor loop nor get
+//! absurd numbers. So every value is loaded once, through an atomic, into a plain struct, and bounded: the number of slots
+//! by the size of the page, times by the present, flags by the known ones. Sums saturate. Where totals go backwards,
+//! [`Progress::since`] reports no gain.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::AsFd;
 
 use crate::allocation::Generation;
@@ -32,19 +29,18 @@ pub struct Progress {
     pub regions: u64,
     /// Iterations completed of loops that the runtime dispenses in chunks.
     pub iterations: u64,
-    /// Thread time spent waiting at barriers; measured only if
-    /// [`ReportFlags::WAIT_MEASURED`](crate::ReportFlags::WAIT_MEASURED) is set.
+    /// Thread time spent waiting at barriers; measured only with
+    /// [`ReportFlags::WAIT_MEASURED`](crate::ReportFlags::WAIT_MEASURED).
     pub wait_ns: u64,
     /// Monotonic time of the last region or loop completed; 0 before the first, never in the future.
     pub last_progress_ns: u64,
-    /// Threads that hold a slot; those of processes that were killed hold theirs until it is needed.
+    /// Threads that hold a slot; those of killed processes hold theirs until it is needed.
     pub threads: u32,
-    /// Identity of the region started by the thread that completed a region or loop last; 0 when
-    /// unknown.
+    /// Identity of the region started by the thread that completed a region or loop last; 0 when unknown.
     pub region: u64,
 }
 
-/// What an application did between two looks.
+/// What an application did between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProgressGain {
     /// Parallel regions completed.
@@ -56,7 +52,7 @@ pub struct ProgressGain {
 }
 
 impl Progress {
-    /// What was done since `earlier`; nothing where a total went backwards.
+    /// The gain since `earlier`; nothing where a total went backwards.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> ProgressGain {
         ProgressGain {
@@ -79,16 +75,13 @@ impl PageReader {
     #[must_use]
     pub fn progress(&self, now_ns: u64) -> Progress {
         let mut total = Progress::default();
+        let add = |sum: &mut u64, word: &AtomicU64| {
+            *sum = sum.saturating_add(word.load(Ordering::Relaxed));
+        };
         for slot in self.used_slots() {
-            total.regions = total
-                .regions
-                .saturating_add(slot.regions.load(Ordering::Relaxed));
-            total.iterations = total
-                .iterations
-                .saturating_add(slot.iterations.load(Ordering::Relaxed));
-            total.wait_ns = total
-                .wait_ns
-                .saturating_add(slot.wait_ns.load(Ordering::Relaxed));
+            add(&mut total.regions, &slot.regions);
+            add(&mut total.iterations, &slot.iterations);
+            add(&mut total.wait_ns, &slot.wait_ns);
             total.threads += u32::from(slot.owner.load(Ordering::Relaxed) != 0);
             let last_ns = slot.last_progress_ns.load(Ordering::Relaxed).min(now_ns);
             let region = slot.region.load(Ordering::Relaxed);
@@ -100,12 +93,12 @@ impl PageReader {
         total
     }
 
-    /// What the application says about itself.
+    /// What the application reports about itself.
     #[must_use]
     pub fn report(&self) -> RuntimeReport {
         let report = &self.mapping.report;
         let applied = report.applied_sequence.load(Ordering::Acquire);
-        // What could be spared of another allocation says nothing about this one.
+        // CPUs spared of another allocation say nothing about this one.
         let is_current = applied == self.mapping.allocation.sequence.load(Ordering::Relaxed);
         let spare_cpus = match is_current {
             true => report.spare_cpus.load(Ordering::Relaxed),
@@ -114,7 +107,7 @@ impl PageReader {
         RuntimeReport {
             runtimes: Runtimes::from_bits_truncate(report.runtimes.load(Ordering::Relaxed)),
             flags: ReportFlags::from_bits_truncate(report.flags.load(Ordering::Relaxed)),
-            teams_off: TeamsOff::from_raw(report.teams_off.load(Ordering::Relaxed)),
+            teams_off: TeamsOff::from_repr(report.teams_off.load(Ordering::Relaxed)),
             applied: Generation::from_sequence(applied),
             team_size: report.team_size.load(Ordering::Relaxed),
             max_threads: report.max_threads.load(Ordering::Relaxed),
@@ -123,20 +116,16 @@ impl PageReader {
         }
     }
 
-    /// What the application's own code says. `now_ns` is the present `CLOCK_MONOTONIC`; a report of
-    /// later is not believed.
+    /// What the application's own code reports. `now_ns` is the present `CLOCK_MONOTONIC`; later reports are ignored.
     #[must_use]
     pub fn own_report(&self, now_ns: u64) -> OwnReport {
         OwnReport::read(&self.mapping.own, now_ns)
     }
 
-    /// The slots that were ever handed out, as far as the application can be believed; never more
-    /// than there are.
+    /// The slots that were ever handed out, according to the application; never more than there are.
     fn used_slots(&self) -> &[ThreadSlot] {
         let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
-        self.mapping
-            .slots
-            .get(..claimed.min(SLOT_COUNT))
-            .unwrap_or_default()
+        let slots = self.mapping.slots.get(..claimed.min(SLOT_COUNT));
+        slots.unwrap_or_default()
     }
 }

@@ -1,19 +1,17 @@
-//! A sequence lock: one writer, any number of readers, nobody waits.
+//! A sequence lock: one writer, any number of readers, without waiting.
 //!
-//! *Problem.* The allocation is some 500 bytes; a reader must never see half of an old and half of a
-//! new one, must never make the daemon wait, and must not hang when the daemon dies halfway.
+//! *Problem.* The allocation has some 500 bytes. A reader must never see a mixture of two, make the daemon wait, or hang when
+//! the daemon dies during a write.
 //!
-//! *Approach.* The writer makes the sequence number odd, stores the fields, and makes it even again.
-//! A reader takes the number, the fields, and the number once more; unless both are equal and even it
-//! tries again, a bounded number of times. Fields are relaxed atomics, so a torn read is a discarded
-//! value and never a data race. The order comes from two fences: a *release* fence after the odd
-//! store keeps the fields' stores behind it, an *acquire* fence before the second look keeps the
+//! *Approach.* The writer makes the sequence number odd, stores the fields, and makes it even again. A reader reads the
+//! number, the fields, and the number again; unless both are equal and even it retries, a bounded number of times. Fields
+//! are relaxed atomics, so that a torn read is discarded and never a data race. Two fences order them: a *release* fence
+//! after the odd store keeps the fields' stores behind it, an *acquire* fence before the second read of the number keeps the
 //! fields' loads before it.
 //!
-//! *Invariants.* A successful read returns the fields of exactly one write. A writer that died in the
-//! middle leaves readers with `None`. The number wraps after 2³¹ writes, which at fifty decisions a
-//! second takes more than a year, and a reader is fooled only if it sleeps for exactly that long
-//! inside one read.
+//! *Invariants.* A successful read returns the fields of exactly one write. A writer that died during a write leaves readers
+//! with `None`. The number wraps after 2³¹ writes, more than a year at fifty decisions a second; a wrong read would need a
+//! reader that sleeps exactly that long inside one read.
 //!
 //! The functions are generic over the word, so that `loom` can explore all interleavings.
 
@@ -55,9 +53,8 @@ pub struct Stamped<T> {
     pub fields: T,
 }
 
-/// Publishes what `store_fields` stores (with relaxed stores) as the successor of `current` and
-/// returns the new, even sequence number. There must be one writer at a time; it passes the number
-/// it got last, so that nothing in the shared memory is believed.
+/// Publishes what `store_fields` stores (with relaxed stores) after sequence number `current` and returns the new, even one.
+/// There must be one writer at a time; it passes the number it got last, so that the shared memory is not trusted.
 pub fn publish<W: SequenceWord>(word: &W, current: u32, store_fields: impl FnOnce()) -> u32 {
     let writing = current.wrapping_add(1) | 1;
     word.store(writing, Ordering::Relaxed);
@@ -68,8 +65,7 @@ pub fn publish<W: SequenceWord>(word: &W, current: u32, store_fields: impl FnOnc
     done
 }
 
-/// Reads fields with `load_fields` (relaxed loads) until they are of one piece, at most `attempts`
-/// times.
+/// Reads fields with `load_fields` (relaxed loads) until they are consistent, at most `attempts` times.
 pub fn read<W: SequenceWord, T>(
     word: &W,
     attempts: u32,
@@ -77,7 +73,7 @@ pub fn read<W: SequenceWord, T>(
 ) -> Option<Stamped<T>> {
     for _ in 0..attempts {
         let before = word.load(Ordering::Acquire);
-        if before & 1 == 1 {
+        if before % 2 == 1 {
             core::hint::spin_loop();
             continue;
         }
@@ -130,7 +126,7 @@ mod tests {
         }
 
         fn read(&self) -> Option<Stamped<(u32, u32)>> {
-            // One attempt: a second explores the same interleavings again, at great length.
+            // One attempt: a second one explores the same interleavings again, which takes long.
             read(&self.word, 1, || {
                 (
                     self.left.load(Ordering::Relaxed),

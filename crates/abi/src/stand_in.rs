@@ -1,14 +1,10 @@
-//! A stand-in for the daemon, for those who try a program out: `mapper-launch --check-teams` and the
-//! conformance suite.
+//! A fake daemon to try programs out: for `mapper-launch --check-teams` and the conformance suite, with the feature
+//! `stand-in`.
 //!
-//! It publishes a number of CPUs in a page of its own and confines the program's threads to as many of
-//! the machine's. The number is 1 all the time, or another one from 1 to twice the CPUs of the machine
-//! at each [step](StandIn::step): a fixed sequence for each seed. When it takes effect is up to the
-//! scheduler.
-//!
-//! The program itself, with all that it forks, is a [`Running`].
-//!
-//! Only with the feature `stand-in`: no part of mapper that manages programs needs it.
+//! It publishes a number of CPUs in a page of its own and confines the program's threads to as many of the machine's. The
+//! number is always 1, or another one from 1 to twice the CPUs of the machine at each [step](StandIn::step): a fixed
+//! sequence for each seed. When it takes effect depends on the scheduler. The program with all that it forks is a
+//! [`Running`].
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -24,16 +20,16 @@ mod program;
 
 pub use program::Running;
 
-/// What a program is given while it runs.
+/// The allocations of a program while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocations {
-    /// One CPU from beginning to end.
+    /// One CPU all the time.
     OneCpu,
-    /// From one CPU to twice those there are, by this seed.
+    /// From one CPU to twice the machine's, by this seed.
     Changing(u64),
 }
 
-/// See the [module](self).
+/// A fake daemon for one program; see the [module](self).
 #[derive(Debug)]
 pub struct StandIn {
     writer: PageWriter,
@@ -46,10 +42,10 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// A page for one run of a program under `mode` on these CPUs. One whose CPUs change begins with
-    /// all there are.
+    /// A page for one run of a program under `mode` on these CPUs. Changing allocations begin with all CPUs.
     ///
     /// # Errors
+    /// When no page can be created or mapped.
     /// [`PageError`] when no page can be made or mapped.
     pub fn new(
         mode: TeamMode,
@@ -81,17 +77,15 @@ impl StandIn {
     #[must_use]
     pub fn environment(&self) -> [(&'static str, String); 3] {
         let descriptor = self.writer.as_fd().as_raw_fd();
+        let page = format!("/proc/{}/fd/{descriptor}", std::process::id());
         [
-            (
-                PAGE_ENV,
-                format!("/proc/{}/fd/{descriptor}", std::process::id()),
-            ),
+            (PAGE_ENV, page),
             (TOKEN_ENV, self.writer.token().to_string()),
             (TEAMS_ENV, self.mode.as_str().to_owned()),
         ]
     }
 
-    /// Gives the running program what it is to have now.
+    /// Applies the present allocation to the running program.
     pub fn step(&mut self, program: u32) {
         let count = match self.allocations {
             Allocations::OneCpu => 1,
@@ -109,7 +103,7 @@ impl StandIn {
         self.confine(program, count);
     }
 
-    /// Why the program did not run in the mode, if it did not.
+    /// Why the program did not run in the mode, if so.
     #[must_use]
     pub fn real_teams_because(&self) -> Option<String> {
         let report = self.report();
@@ -122,19 +116,19 @@ impl StandIn {
         }
     }
 
-    /// What the shim says about the program.
+    /// What the shim reports about the program.
     #[must_use]
     pub fn report(&self) -> RuntimeReport {
         self.reader.report()
     }
 
-    /// The most CPUs it ever says: twice those there are.
+    /// The most CPUs it ever publishes: twice the machine's.
     fn most(&self) -> u32 {
         u32::try_from(2 * self.cpus.len().max(1)).unwrap_or(u32::MAX)
     }
 
     fn publish(&mut self, count: u32) {
-        // A machine with more CPUs than a mask names is given by number alone.
+        // Beyond what a mask can name, only the number is published.
         let cpus = CpuMask::from_cpus(0..count).unwrap_or_default();
         self.writer.publish(&Allocation {
             cpu_count: count,
@@ -145,8 +139,7 @@ impl StandIn {
         });
     }
 
-    /// Confines all threads that the program has at the moment. Those that come inherit, those that
-    /// go do not matter.
+    /// Confines all present threads of the program. New threads inherit that, ending ones do not matter.
     fn confine(&self, program: u32, count: u32) {
         let mut set = CpuSet::new();
         // A CPU beyond what the kernel's set can name is left out.

@@ -1,8 +1,7 @@
 //! The number by which an application recognises its page.
 //!
-//! The application finds the page under `/proc/<pid>/fd/<n>`. Both numbers are recycled by the
-//! kernel, so the path may lead to another page by the time it is opened. The daemon therefore puts
-//! 64 random bits into the page, and the launcher the same bits into the environment.
+//! The application finds the page under `/proc/<pid>/fd/<n>`. The kernel recycles both numbers, so that the path may lead
+//! to another page. Therefore the daemon puts 64 random bits into the page, and the launcher into the environment.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,16 +15,13 @@ use crate::error::PageError;
 pub struct Token(u64);
 
 impl Token {
-    /// A token that nobody can guess.
+    /// A token that cannot be guessed.
     pub fn random() -> Result<Self, PageError> {
         loop {
             let mut bytes = [0_u8; 8];
-            let filled = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|source| {
-                PageError::Kernel {
-                    call: "getrandom",
-                    source,
-                }
-            })?;
+            let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+            let call = "getrandom";
+            let filled = filled.map_err(|source| PageError::Kernel { call, source })?;
             let value = u64::from_ne_bytes(bytes);
             if filled == bytes.len() && value != 0 {
                 return Ok(Self(value));
@@ -52,7 +48,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Not shown in logs, where other users might read it.
+/// Hides the bits from logs, which other users might read.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")

@@ -1,4 +1,4 @@
-//! The daemon's side: makes the page and publishes allocations.
+//! The daemon's side: creates the page and publishes allocations.
 
 use core::sync::atomic::Ordering;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Makes a page with a fresh token.
+    /// Creates a page with a new token.
     pub fn create() -> Result<Self, PageError> {
         let token = Token::random()?;
         let fd = create_sealed_memfd()?;
@@ -40,9 +40,8 @@ impl PageWriter {
         })
     }
 
-    /// Takes over a page that an earlier daemon made. Goes on from the sequence number found there,
-    /// so that the application notices the next allocation; if the earlier daemon died while it
-    /// wrote, the next [`publish`](Self::publish) mends that.
+    /// Takes over a page that an earlier daemon created. Continues from the sequence number there, so that the application
+    /// notices the next allocation; that also repairs an unfinished write.
     pub fn adopt(fd: OwnedFd, token: Token) -> Result<Self, PageError> {
         let mapping = Mapping::new(&fd, Access::ReadWrite)?;
         mapping.check_header(token)?;
@@ -55,8 +54,8 @@ impl PageWriter {
         })
     }
 
-    /// Tells the application, and wakes those of its threads that wait for news. It sees either the
-    /// allocation before or this one.
+    /// Publishes an allocation and wakes the application's waiting threads. The application sees the previous allocation or
+    /// this one.
     pub fn publish(&mut self, allocation: &Allocation) -> Generation {
         self.sequence = self.mapping.allocation.publish(self.sequence, allocation);
         doorbell::ring(&self.mapping.report.doorbell);

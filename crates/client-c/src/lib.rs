@@ -1,12 +1,10 @@
 //! `libmapper`: [`mapper_client`] for C, C++ and Fortran.
 //!
-//! One function for each call, declared in `include/mapper.h` and `fortran/mapper.f90`, which document
-//! them for users. There is nothing to initialise: the first call looks for the page. Without mapper
-//! every function does nothing and says so by what it returns.
+//! One function for each call, documented in `include/mapper.h` and `fortran/mapper.f90`. The first call finds the page.
+//! Without mapper every function does nothing and returns so.
 //!
-//! *Invariants.* No panic leaves an exported function (it would end the program): each runs under
-//! [`shielded`]. Pointers that may be null are checked; amounts that make no sense are not said. All
-//! functions may be called from any thread; none but `mapper_wait` waits.
+//! *Invariants.* No panic leaves an exported function (it would end the program): each runs in [`shielded`]. Pointers may
+//! be null; meaningless amounts are ignored. All functions may be called from any thread; only `mapper_wait` waits.
 
 use core::ffi::{c_double, c_int, c_void};
 use core::num::NonZeroU32;
@@ -34,12 +32,12 @@ impl From<Allocation> for CAllocation {
     }
 }
 
-/// Runs `call`; `otherwise` stands for its result if it panics.
+/// Runs `call`; the result is `otherwise` if it panics.
 fn shielded<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
 }
 
-/// Writes to a place that a C program gave, unless it gave none.
+/// Writes to a pointer of a C program unless it is null.
 ///
 /// # Safety
 /// `place` is null or may be written to.
@@ -48,7 +46,7 @@ unsafe fn give(place: *mut CAllocation, allocation: Option<Allocation>) -> c_int
         return 0;
     };
     if !place.is_null() {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that it may be written to.
         unsafe { place.write(allocation.into()) };
     }
     1
@@ -82,7 +80,7 @@ pub extern "C" fn mapper_generation() -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mapper_get_allocation(allocation: *mut CAllocation) -> c_int {
     shielded(0, || {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: as the caller guarantees.
         unsafe { give(allocation, Mapper::get().allocation()) }
     })
 }
@@ -100,7 +98,7 @@ pub unsafe extern "C" fn mapper_get_cpus(size: usize, cpu_set: *mut c_void) -> c
         if cpu_set.is_null() {
             return 0;
         }
-        // SAFETY: the caller vouches for it; bytes need no alignment and zero is one.
+        // SAFETY: as the caller guarantees; bytes need no alignment, and zero is a valid value.
         let bytes = unsafe {
             core::ptr::write_bytes(cpu_set.cast::<u8>(), 0, size);
             core::slice::from_raw_parts_mut(cpu_set.cast::<u8>(), size)
@@ -117,8 +115,7 @@ pub unsafe extern "C" fn mapper_get_cpus(size: usize, cpu_set: *mut c_void) -> c
     })
 }
 
-/// Waits until the allocation is another than that of `generation`, for `timeout_s` at most; 1 if
-/// there is one.
+/// Waits up to `timeout_s` until the allocation has another generation than `generation`; 1 if it has.
 ///
 /// # Safety
 /// `allocation` is null or may be written to.
@@ -129,24 +126,24 @@ pub unsafe extern "C" fn mapper_wait(
     allocation: *mut CAllocation,
 ) -> c_int {
     shielded(0, || {
-        // What is no time is none; what is too long for one is the longest.
+        // An invalid time is zero, one that is too long is the longest.
         let timeout = match timeout_s > 0.0 {
             true => Duration::try_from_secs_f64(timeout_s).unwrap_or(Duration::MAX),
             false => Duration::ZERO,
         };
         let known = Generation::from_number(generation);
-        // SAFETY: the caller vouches for it.
+        // SAFETY: as the caller guarantees.
         unsafe { give(allocation, Mapper::get().wait_for_change(known, timeout)) }
     })
 }
 
-/// Says that so much work is done.
+/// Reports an amount of work done.
 #[unsafe(no_mangle)]
 pub extern "C" fn mapper_work_done(amount: c_double) {
     shielded((), || Mapper::get().work_done(amount));
 }
 
-/// Says how long something took that should be quick.
+/// Reports how long something took.
 #[unsafe(no_mangle)]
 pub extern "C" fn mapper_latency(seconds: c_double) {
     shielded((), || {
@@ -156,7 +153,7 @@ pub extern "C" fn mapper_latency(seconds: c_double) {
     });
 }
 
-/// Declares the CPUs that the program can use; zeros take that back.
+/// Declares the CPUs that the program can use; zeros revoke that.
 #[unsafe(no_mangle)]
 pub extern "C" fn mapper_declare_cpus(least: u32, most: u32) {
     shielded((), || {

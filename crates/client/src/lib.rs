@@ -1,16 +1,14 @@
-//! What a program can say to mapper, and ask of it.
+//! What a program can report to mapper, and read from it.
 //!
-//! *Problem.* mapper moves CPUs between programs while they run. A program with threads of its own
-//! (no OpenMP) does not notice: it has too many threads, or too few. And nobody knows as well as the
-//! program how far it has come, or that it is about to do something that needs one CPU only.
+//! mapper moves CPUs between programs while they run. A program with threads of its own (no OpenMP) does not notice and
+//! has too many threads, or too few. On the other hand, only the program knows its progress, or that it is about to need
+//! one CPU only.
 //!
-//! *Approach.* The program's launcher left a page of shared memory in its environment ([`mapper_abi`]).
-//! [`Mapper::get`] finds it; reading the allocation then costs a few loads, saying something a few
-//! stores, without a system call. Nobody waits for anybody.
+//! The program's launcher left a page of shared memory in its environment ([`mapper_abi`]), which [`Mapper::get`] finds.
+//! Reading the allocation costs a few loads and reporting a few stores, without a system call or waiting.
 //!
-//! *Without mapper* (not started by `mapper-launch`, another version, no daemon) everything does
-//! nothing: [`Mapper::allocation`] is `None`, and what is said is heard by nobody. A program needs no
-//! case of its own for that.
+//! *Without mapper* (not started by `mapper-launch`, another version, no daemon) [`Mapper::allocation`] is `None`, and
+//! reports have no effect. A program needs no special case for that.
 //!
 //! ```
 //! use mapper_client::Mapper;
@@ -26,8 +24,7 @@
 //! }
 //! ```
 //!
-//! Trust and bounds: nothing that a program says can take a CPU from another program, or more than the
-//! user gave it at launch.
+//! No report can take a CPU from another program, or gain more than the user granted at launch.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -49,9 +46,9 @@ pub struct Mapper {
 /// The CPUs that the program has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
-    /// Counts up with every allocation; to be given to [`Mapper::wait_for_change`].
+    /// Counts up with every allocation, for [`Mapper::wait_for_change`].
     pub generation: Generation,
-    /// How many CPUs: what a pool of threads should have.
+    /// How many CPUs: the size for a pool of threads.
     pub cpu_count: NonZeroU32,
     /// Which. May be more than `cpu_count` where programs share CPUs.
     pub cpus: CpuMask,
@@ -65,7 +62,7 @@ pub enum NotManaged {
     /// It was not started by `mapper-launch`, or with `--no-runtime`.
     #[error("{0} is not set; start the program with mapper-launch")]
     NotLaunched(&'static str),
-    /// The page is not there, or not believed.
+    /// The page is missing or invalid.
     #[error(transparent)]
     Page(#[from] PageError),
 }
@@ -83,11 +80,11 @@ impl Drop for SerialPhase<'_> {
     }
 }
 
-/// The longest sleep between two looks for a change, should the daemon die before it rings.
+/// The longest sleep between two checks for a change, in case the daemon dies before it signals.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Mapper {
-    /// The program's connection. Looked for at the first call, which is best early in `main`.
+    /// The program's connection. Searched at the first call, which is best early in `main`.
     #[must_use]
     pub fn get() -> &'static Self {
         static MAPPER: OnceLock<Mapper> = OnceLock::new();
@@ -96,17 +93,14 @@ impl Mapper {
         })
     }
 
-    /// A connection of one's own, or why there is none.
-    ///
-    /// # Errors
-    /// [`NotManaged`] says what is missing.
+    /// A separate connection, or why there is none.
     pub fn attach() -> Result<Self, NotManaged> {
         Ok(Self {
             page: Some(Self::find()?),
         })
     }
 
-    /// Who is not connected to anything.
+    /// A connection to nothing.
     #[must_use]
     pub const fn inert() -> Self {
         Self { page: None }
@@ -138,8 +132,7 @@ impl Mapper {
         })
     }
 
-    /// The generation of the allocation: a single load, for those who look at it often. 0 when not
-    /// managed.
+    /// The generation of the allocation, by a single load; 0 when not managed.
     #[must_use]
     pub fn generation(&self) -> Generation {
         let sequence = self.page.as_ref().map_or(0, ClientPage::sequence);
@@ -147,8 +140,8 @@ impl Mapper {
         Generation::from_sequence(sequence)
     }
 
-    /// Waits until the allocation is another than that of generation `known`, for `timeout` at most.
-    /// Returns the new one, or `None` if there is none by then. Who is not managed waits in vain.
+    /// Waits up to `timeout` until the allocation has another generation than `known`, and returns the new one. Without
+    /// mapper it always waits that long.
     #[must_use]
     pub fn wait_for_change(&self, known: Generation, timeout: Duration) -> Option<Allocation> {
         let deadline = Instant::now().checked_add(timeout);
@@ -172,56 +165,53 @@ impl Mapper {
             if left.is_zero() {
                 return None;
             }
-            // The application's own threads ring this bell, too; the next turn tells.
+            // The application's own threads ring this bell, too; the next iteration checks.
             let _ = doorbell::wait(bell, heard, left.min(LOOK));
         }
     }
 
-    /// Says that so much work is done, in any unit that is always the same; more per second is better.
-    /// Amounts of all threads add up. An amount that is negative or not finite is ignored, and so is one
-    /// with which the sum would not be finite; the sum is an `f64`, so that an amount below about 1e-16
-    /// of it adds nothing.
+    /// Reports an amount of work done, in any unit that stays the same; more per second is better. Amounts of all threads
+    /// are added. Ignored is an amount that is negative or not finite, or with which the sum would not be finite; the sum
+    /// is an `f64`, so that an amount below about 1e-16 of it adds nothing.
     pub fn work_done(&self, amount: f64) {
         if let Some(page) = &self.page {
             page.own().add_work(amount, now_ns());
         }
     }
 
-    /// Says how long something took that should be quick, such as a request; less is better. The
-    /// daemon sees an average of the latest.
+    /// Reports how long something took, such as a request; less is better. The daemon sees an average of the latest.
     pub fn latency(&self, latency: Duration) {
         if let Some(page) = &self.page {
-            page.own()
-                .add_latency(latency.as_secs_f64() * 1e9, now_ns());
+            let latency_ns = latency.as_secs_f64() * 1e9;
+            page.own().add_latency(latency_ns, now_ns());
         }
     }
 
-    /// Declares that the program can use from `least` to `most` CPUs. Narrows what it was launched
-    /// with; a `least` beyond an equal share of the machine is cut to that.
+    /// Declares that the program can use from `least` to `most` CPUs. Narrows the range of its launch; a `least` beyond an
+    /// equal share of the machine is cut to that.
     pub fn declare_cpus(&self, least: NonZeroU32, most: NonZeroU32) {
         if let Some(page) = &self.page {
             page.own().wish_cpus(Some(CpuWish::new(least, most)));
         }
     }
 
-    /// Takes back what [`declare_cpus`](Self::declare_cpus) said.
+    /// Revokes [`declare_cpus`](Self::declare_cpus).
     pub fn declare_nothing(&self) {
         if let Some(page) = &self.page {
             page.own().wish_cpus(None);
         }
     }
 
-    /// Begins a serial phase: until what is returned is dropped, the program needs one CPU only. For
-    /// phases of a second or more; the daemon decides about once a second. With the decision after the
-    /// last phase has ended the program has again what it had before, unless the promise to another
-    /// program needs that.
+    /// Begins a serial phase: until the returned value is dropped, the program needs one CPU only. For phases of a second
+    /// or more, since the daemon decides about once a second. With the decision after the last phase the program has
+    /// again what it had before, unless the promise to another program needs that.
     pub fn serial_phase(&self) -> SerialPhase<'_> {
         self.begin_serial();
         SerialPhase { mapper: self }
     }
 
-    /// Begins a serial phase that [`end_serial`](Self::end_serial) ends, for those who cannot keep a
-    /// guard. Phases of several threads may overlap: the last end counts.
+    /// Begins a serial phase that [`end_serial`](Self::end_serial) ends, for callers that cannot keep a guard. Phases of
+    /// several threads may overlap: the last end counts.
     pub fn begin_serial(&self) {
         if let Some(page) = &self.page {
             page.own().begin_serial();
@@ -236,11 +226,10 @@ impl Mapper {
     }
 }
 
-/// The present by the clock of the page.
+/// The present time by the clock of the page.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    let part = |count| u64::try_from(count).unwrap_or(0);
+    let seconds_ns = part(now.tv_sec).saturating_mul(1_000_000_000);
+    seconds_ns.saturating_add(part(now.tv_nsec))
 }

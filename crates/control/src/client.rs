@@ -32,12 +32,12 @@ pub struct Client {
     decoder: FrameDecoder,
 }
 
-/// What `Launch` brings.
+/// The answer to `Launch`.
 #[derive(Debug)]
 pub struct Launched {
-    /// The place.
+    /// The reply.
     pub reply: LaunchReply,
-    /// The page to share with the daemon: there exactly if the reply has a token.
+    /// The page to share with the daemon: present exactly if the reply has a token.
     pub page: Option<OwnedFd>,
 }
 
@@ -56,9 +56,6 @@ struct ProtocolOnly {
 
 impl Client {
     /// Connects to the daemon's socket. Connecting and each call may take as long as `patience`.
-    ///
-    /// # Errors
-    /// [`ClientError`] says what is at the path instead of a daemon.
     pub fn connect(path: &Path, patience: Duration) -> Result<Self, ClientError> {
         let socket = open(path, patience).map_err(|kind| ClientError {
             socket: path.to_owned(),
@@ -72,31 +69,19 @@ impl Client {
         })
     }
 
-    /// Asks for a place for a process that waits to exec, and waits until it has one.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Requests a launch for a process that waits to exec, and waits for the reply.
     pub fn launch(&mut self, request: LaunchRequest) -> Result<Launched, ClientError> {
         self.ask_launch(request)?;
         self.launched()
     }
 
-    /// Asks for a place without waiting. [`Client::launched`] does, and does not have to wait long
-    /// once there is something to read from the connection (see its [`AsFd`]).
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Requests a launch without waiting. [`Client::launched`] does not wait long once the connection (see its [`AsFd`])
+    /// is readable.
     pub fn ask_launch(&mut self, request: LaunchRequest) -> Result<(), ClientError> {
-        self.send(&Call {
-            request: Request::Launch(Box::new(request)),
-            expects: Expects::Reply,
-        })
+        self.request(Request::Launch(Box::new(request)))
     }
 
     /// The answer to [`Client::ask_launch`].
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn launched(&mut self) -> Result<Launched, ClientError> {
         let (reply, mut descriptors): (LaunchReply, _) = self.answer_versioned()?;
         let page = descriptors.pop();
@@ -104,7 +89,7 @@ impl Client {
             let problem = "page and token do not come together";
             return Err(self.failed(ClientErrorKind::NotVarlink(problem.into())));
         }
-        // It goes into the environment of a program.
+        // The token goes into the environment of a program.
         let is_hex = |token: &String| {
             !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
@@ -115,105 +100,71 @@ impl Client {
         Ok(Launched { reply, page })
     }
 
-    /// The error of a caller that waited by itself for an answer, and too long.
+    /// The error of a caller that has itself waited too long for an answer.
     #[must_use]
     pub fn gave_up(&self) -> ClientError {
         self.failed(ClientErrorKind::TimedOut(self.patience))
     }
 
-    /// Tells that an application has ended; there is no answer.
-    ///
-    /// # Errors
-    /// [`ClientError`] when it could not even be sent.
+    /// Reports that an application has ended; there is no answer.
     pub fn exited(&mut self, request: ExitedRequest) -> Result<(), ClientError> {
-        let call = Call {
+        self.send(&Call {
             request: Request::Exited(request),
             expects: Expects::Nothing,
-        };
-        self.send(&call)
+        })
     }
 
     /// What an application got so far, or until it ended a short while ago.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn report(&mut self, app: AppId) -> Result<ReportReply, ClientError> {
         self.call(Request::Report(ReportRequest { app }))
     }
 
-    /// Has something managed that runs already.
-    ///
-    /// # Errors
-    /// [`ClientError`], with a hint.
+    /// Has a running program managed.
     pub fn adopt(&mut self, request: AdoptRequest) -> Result<AdoptReply, ClientError> {
         self.call(Request::Adopt(Box::new(request)))
     }
 
-    /// Ends the management of what was adopted.
-    ///
-    /// # Errors
-    /// [`ClientError`]; [`ErrorReply::UnknownApplication`] lists those that run.
+    /// Ends the management of what was adopted. [`ErrorReply::UnknownApplication`] lists the applications that run.
     pub fn release(&mut self, name: &str) -> Result<ReleaseReply, ClientError> {
         let name = name.to_owned();
         self.call(Request::Release(ReleaseRequest { name }))
     }
 
-    /// Has the daemon read its configuration again.
-    ///
-    /// # Errors
-    /// [`ClientError`], with what is wrong with the file: the daemon goes on with what it had.
+    /// Has the daemon read its configuration again. If that has an error, the daemon continues with the former one.
     pub fn reload(&mut self) -> Result<ReloadReply, ClientError> {
         self.call(Request::Reload)
     }
 
     /// What the daemon does now.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn status(&mut self) -> Result<Status, ClientError> {
         self.call(Request::Status)
     }
 
-    /// Why an application has its CPUs.
-    ///
-    /// # Errors
-    /// [`ClientError`]; [`ErrorReply::UnknownApplication`] lists those that run.
+    /// Why an application has its CPUs. [`ErrorReply::UnknownApplication`] lists the applications that run.
     pub fn explain(&mut self, name: &str) -> Result<ExplainReply, ClientError> {
         let name = name.to_owned();
         self.call(Request::Explain(ExplainRequest { name }))
     }
 
-    /// The policies there are.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// All policies.
     pub fn policies(&mut self) -> Result<PoliciesReply, ClientError> {
         self.call(Request::Policies)
     }
 
     /// What the service is.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn info(&mut self) -> Result<ServiceInfo, ClientError> {
-        self.send(&Call {
-            request: Request::GetInfo,
-            expects: Expects::Reply,
-        })?;
+        self.request(Request::GetInfo)?;
         let (text, _) = self.answer()?;
         self.read(&text)
     }
 
-    /// A call whose reply tells its protocol version and carries no descriptor.
+    /// A call whose reply has the protocol version and carries no descriptor.
     fn call<T: DeserializeOwned>(&mut self, request: Request) -> Result<T, ClientError> {
-        self.send(&Call {
-            request,
-            expects: Expects::Reply,
-        })?;
+        self.request(request)?;
         Ok(self.answer_versioned()?.0)
     }
 
-    /// A reply that tells its protocol version, which is looked at before the rest.
+    /// A reply with its protocol version, which is checked before the rest.
     fn answer_versioned<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ClientError> {
         let (text, descriptors) = self.answer()?;
         let ProtocolOnly { protocol } = self.read(&text)?;
@@ -230,13 +181,18 @@ impl Client {
         Ok((parameters, descriptors))
     }
 
+    fn request(&self, request: Request) -> Result<(), ClientError> {
+        let expects = Expects::Reply;
+        self.send(&Call { request, expects })
+    }
+
     fn send(&self, call: &Call) -> Result<(), ClientError> {
-        let bytes = call
-            .encode()
-            .map_err(|error| self.failed(ClientErrorKind::Request(error.to_string())))?;
+        let bytes = call.encode();
+        let bytes =
+            bytes.map_err(|error| self.failed(ClientErrorKind::Request(error.to_string())))?;
         match Outgoing::new(bytes).write_to(&self.socket) {
             Ok(Progress::Done) => Ok(()),
-            // A blocking socket "would block" when its time is over.
+            // A blocking socket "would block" when its time limit has passed.
             Ok(Progress::WouldBlock) => Err(self.failed(ClientErrorKind::TimedOut(self.patience))),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Err(self.failed(ClientErrorKind::Closed))
@@ -265,11 +221,10 @@ impl Client {
                 Err(error) => return Err(ClientErrorKind::Io(error)),
             };
             let mut arrived = &buffer[..count];
-            if let Some(message) = self
-                .decoder
-                .next(&mut arrived)
-                .map_err(|error| ClientErrorKind::NotVarlink(error.to_string()))?
-            {
+            let message = self.decoder.next(&mut arrived);
+            let message =
+                message.map_err(|error| ClientErrorKind::NotVarlink(error.to_string()))?;
+            if let Some(message) = message {
                 if !arrived.is_empty() {
                     let problem = "more than was asked for";
                     return Err(ClientErrorKind::NotVarlink(problem.into()));
@@ -299,7 +254,7 @@ impl AsFd for Client {
     }
 }
 
-/// The parameters of a reply, or the error it tells.
+/// The parameters of a reply, or the error that it reports.
 fn parameters(message: &[u8]) -> Result<String, ClientErrorKind> {
     let wire: ReplyWire<'_> = serde_json::from_slice(message)
         .map_err(|error| ClientErrorKind::NotVarlink(error.to_string()))?;
@@ -312,7 +267,7 @@ fn parameters(message: &[u8]) -> Result<String, ClientErrorKind> {
         Ok(ErrorReply::WrongProtocol { protocol, .. }) => {
             ClientErrorKind::WrongProtocol(Some(protocol))
         }
-        // Every daemon of this protocol has every method asked for here.
+        // Every daemon of this protocol has every method called here.
         Ok(ErrorReply::MethodNotFound { .. }) => ClientErrorKind::WrongProtocol(None),
         Ok(ErrorReply::InterfaceNotFound { .. }) => {
             ClientErrorKind::NotVarlink("it has no interface org.mapper.Control".into())
@@ -335,7 +290,7 @@ fn open(path: &Path, patience: Duration) -> Result<OwnedFd, ClientErrorKind> {
         None,
     )
     .map_err(io)?;
-    // Holds for connecting too, which waits when many others do.
+    // Holds for connecting, too, which waits when many others do.
     set_socket_timeout(&socket, Timeout::Send, Some(patience)).map_err(io)?;
     match connect(&socket, &address) {
         Ok(()) => {
@@ -351,8 +306,8 @@ fn open(path: &Path, patience: Duration) -> Result<OwnedFd, ClientErrorKind> {
     }
 }
 
-/// Whether to believe who listens: at the system's path whoever does, since root alone can make it; anywhere
-/// else root or the caller.
+/// Whether the process that listens is trusted: any at the system's path, which only root can create; elsewhere root's or
+/// the caller's.
 fn trust(socket: &OwnedFd, path: &Path) -> Result<(), ClientErrorKind> {
     if path == Path::new(SYSTEM_SOCKET) {
         return Ok(());
@@ -365,10 +320,9 @@ fn trust(socket: &OwnedFd, path: &Path) -> Result<(), ClientErrorKind> {
 }
 
 const fn believed(owner: u32, caller: u32) -> Result<(), ClientErrorKind> {
-    if owner == 0 || owner == caller {
-        Ok(())
-    } else {
-        Err(ClientErrorKind::Stranger { owner })
+    match owner == 0 || owner == caller {
+        true => Ok(()),
+        false => Err(ClientErrorKind::Stranger { owner }),
     }
 }
 

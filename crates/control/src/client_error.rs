@@ -1,4 +1,4 @@
-//! Why a client did not get what it asked for.
+//! Why a client did not get what it requested.
 
 use crate::PROTOCOL;
 use crate::error_reply::ErrorReply;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct ClientError {
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// What went wrong; part of this error's own text and so not its source.
+    /// The cause; part of this error's own text and so not its source.
     pub kind: ClientErrorKind,
 }
 

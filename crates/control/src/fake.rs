@@ -1,8 +1,5 @@
-//! A daemon for tests: answers on a real socket what it was told to answer.
-//!
-//! Only with the feature `fake-daemon`, which nothing but tests of mapper's programs turns on. It
-//! writes down every call, so that a test can look at what a program asked for, and when the
-//! connection that made it was closed.
+//! A daemon for tests of mapper's programs, with the feature `fake-daemon` alone: answers on a real socket what the test
+//! says, and records every call and the end of every connection.
 
 use crate::PROTOCOL;
 use crate::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing};
@@ -37,7 +34,7 @@ pub enum Answer {
     HangUp,
 }
 
-/// What a fake daemon has seen.
+/// What a fake daemon has recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Seen {
     /// A request.
@@ -46,7 +43,7 @@ pub enum Seen {
     Closed,
 }
 
-/// A daemon for tests. It ends when dropped: connections break off and the socket goes away.
+/// A daemon for tests. Dropping it breaks connections and removes the socket.
 #[derive(Debug)]
 pub struct FakeDaemon {
     path: PathBuf,
@@ -61,7 +58,7 @@ struct Shared {
 }
 
 impl FakeDaemon {
-    /// Listens at `path` and answers every request with what `behave` says.
+    /// Listens at `path` and answers every request with the result of `behave`.
     ///
     /// # Errors
     /// The kernel's, when it cannot listen there.
@@ -84,7 +81,7 @@ impl FakeDaemon {
                 }
                 let (shared, behave) = (Arc::clone(&accepting), Arc::clone(&behave));
                 thread::spawn(move || {
-                    // A connection that breaks is as closed as one that ends.
+                    // A broken connection counts as closed.
                     let _ = serve(&connection, &*behave, &shared);
                     let _ = connection.shutdown(std::net::Shutdown::Both);
                     lock(&shared.seen).push(Seen::Closed);
@@ -97,10 +94,7 @@ impl FakeDaemon {
         })
     }
 
-    /// Listens at `path` and grants every launch these CPUs of `machine_cpus`.
-    ///
-    /// # Errors
-    /// The kernel's, when it cannot listen there.
+    /// Listens at `path` and grants every launch these CPUs of `machine_cpus`; errors as [`start`](Self::start).
     pub fn granting(path: &Path, cpus: CpuSet, machine_cpus: u32) -> io::Result<Self> {
         Self::start(path, move |request| match request {
             Request::Launch(launch) => Answer::Reply(grant(launch, &cpus, machine_cpus)),
@@ -121,13 +115,13 @@ impl FakeDaemon {
         &self.path
     }
 
-    /// What it has seen so far.
+    /// What it has recorded so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
 
-    /// What it has seen once `enough` is true of it, or after twenty seconds.
+    /// What it has recorded once `enough` accepts that, or after twenty seconds.
     #[must_use]
     pub fn seen_when(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -153,8 +147,8 @@ impl Drop for FakeDaemon {
     }
 }
 
-/// The reply that gives a launch these CPUs, and what its user asks for, with a page unless the user or the
-/// launcher does without the runtime interface.
+/// The reply that gives a launch these CPUs and what its user requests, with a page unless the user or the launcher does
+/// without the runtime interface.
 #[must_use]
 pub fn grant(launch: &LaunchRequest, cpus: &CpuSet, machine_cpus: u32) -> Reply {
     let wishes = &launch.wishes;

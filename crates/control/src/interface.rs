@@ -1,4 +1,4 @@
-//! The interface in Varlink's own language, for `varlinkctl introspect` and people.
+//! The interfaces in Varlink's own language.
 
 /// The name of mapper's interface.
 pub const INTERFACE: &str = "org.mapper.Control";

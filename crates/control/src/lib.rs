@@ -1,21 +1,16 @@
 //! How mapper's programs talk to the daemon.
 //!
-//! `mapper-launch` asks `mapperd` for a place for a program, `mapperctl` asks what the daemon does.
-//! Both connect to a Unix stream socket and speak [Varlink](https://varlink.org): a call is one JSON
-//! object `{"method": …, "parameters": {…}}`, the reply another, each ended by a zero byte. So
-//! `varlinkctl` of systemd can talk to the daemon too. The page that a program shares with the
-//! daemon travels as a file descriptor beside the reply to `Launch`.
+//! `mapper-launch` and `mapperctl` connect to a Unix stream socket and speak [Varlink](https://varlink.org): a call is
+//! one JSON object `{"method": …, "parameters": {…}}`, the reply another, each ended by a zero byte. So `varlinkctl` of
+//! systemd can talk to the daemon, too. The shared page travels as a file descriptor beside the reply to `Launch`.
 //!
-//! From the outside in:
-//! - [`Client`] is what a program uses; [`socket_path`] says where it connects;
-//! - [`schema`] holds every call and every reply; [`INTERFACE_DESCRIPTION`] says the same in
-//!   Varlink's own language;
-//! - [`Request`], [`Reply`] and [`ErrorReply`] are the messages, [`codec`] their bytes and
-//!   descriptors. A server needs only these; it decides itself how it waits.
+//! - [`Client`] is for programs; [`socket_path`] finds the socket;
+//! - [`schema`] contains every call and reply; [`INTERFACE_DESCRIPTION`] the same in Varlink's own language;
+//! - [`Request`], [`Reply`] and [`ErrorReply`] are the messages, [`codec`] their bytes and descriptors. A server needs
+//!   only these and decides itself how it waits.
 //!
-//! **Invariant: a peer can make this crate hold no more than one message of bounded size**
-//! ([`codec::MAX_REQUEST_BYTES`], [`codec::MAX_REPLY_BYTES`]), and nothing a peer sends makes it
-//! panic.
+//! **Invariant: a peer can make this crate hold at most one message of bounded size**
+//! ([`codec::MAX_REQUEST_BYTES`], [`codec::MAX_REPLY_BYTES`]), and nothing a peer sends makes it panic.
 
 mod client;
 mod client_error;
@@ -36,6 +31,6 @@ pub use interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVI
 pub use reply::Reply;
 pub use request::{Call, Expects, Request, RequestError};
 
-/// Version of the protocol. It grows when a client of the version before would misunderstand a
-/// reply; fields that old clients can ignore are added without.
+/// Version of the protocol. It grows when a client of the previous version would misunderstand a reply; fields that old
+/// clients can ignore are added without.
 pub const PROTOCOL: u32 = 2;

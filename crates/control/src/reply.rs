@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
-    /// To `Launch`. The page, if there is a token, goes along as a descriptor.
+    /// To `Launch`. With a token the page goes along as a descriptor.
     Launch(LaunchReply),
     /// To `Exited`.
     Exited {},
@@ -45,15 +45,12 @@ struct ReplyWire<'a> {
 
 impl Reply {
     /// The message, with its zero byte.
-    ///
-    /// # Errors
-    /// [`FrameError`] when it is longer than a client accepts.
     pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
         encode(&ReplyWire { parameters: self }, MAX_REPLY_BYTES)
     }
 
-    /// The answer to the calls that every Varlink service answers; `None` for those of
-    /// `org.mapper.Control`. `version` is the daemon's.
+    /// The reply to the calls of every Varlink service; `None` for those of `org.mapper.Control`. `version` is the
+    /// daemon's.
     #[must_use]
     pub fn about_service(request: &Request, version: &str) -> Option<Result<Self, ErrorReply>> {
         match request {
@@ -72,24 +69,13 @@ impl Reply {
                     description: description.to_owned(),
                 })))
             }
-            Request::Launch(_)
-            | Request::Exited(_)
-            | Request::Status
-            | Request::Explain(_)
-            | Request::Policies
-            | Request::Report(_)
-            | Request::Adopt(_)
-            | Request::Release(_)
-            | Request::Reload => None,
+            _ => None,
         }
     }
 }
 
 impl ErrorReply {
     /// The message, with its zero byte.
-    ///
-    /// # Errors
-    /// [`FrameError`] when it is longer than a client accepts.
     pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
         encode(self, MAX_REPLY_BYTES)
     }

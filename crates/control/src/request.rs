@@ -1,4 +1,4 @@
-//! Calls: what a client asks, and reading it from bytes nobody vouches for.
+//! Calls: what a client requests, and reading it from untrusted bytes.
 
 use crate::PROTOCOL;
 use crate::codec::{FrameError, MAX_REQUEST_BYTES, encode};
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a client asks.
+/// What a client requests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Request {
     /// A place for a process that waits to exec.
@@ -48,12 +48,12 @@ pub enum Expects {
     Nothing,
 }
 
-/// A request with the way it is to be answered.
+/// A request, and whether a reply is expected.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// What is asked.
+    /// What is requested.
     pub request: Request,
-    /// Whether a reply is waited for.
+    /// Whether a reply is expected.
     pub expects: Expects,
 }
 
@@ -63,12 +63,12 @@ pub enum RequestError {
     /// These are not the bytes of a Varlink call; the connection should be closed.
     #[error("not a Varlink call: {0}")]
     NotVarlink(serde_json::Error),
-    /// A call, but not one that can be answered; the connection can go on.
+    /// A call that is refused; the connection can continue.
     #[error("{error}")]
     Refused {
         /// What to reply.
         error: ErrorReply,
-        /// Whether a reply is waited for.
+        /// Whether a reply is expected.
         expects: Expects,
     },
 }
@@ -88,17 +88,13 @@ struct ProtocolOnly {
 }
 
 impl Call {
-    /// Reads a call from a message (without its zero byte).
-    ///
-    /// # Errors
-    /// [`RequestError`] says whether to reply or to hang up.
+    /// Reads a call from a message (without its zero byte). The error says whether to reply or to hang up.
     pub fn parse(message: &[u8]) -> Result<Self, RequestError> {
         let wire: CallWire<'_> =
             serde_json::from_slice(message).map_err(RequestError::NotVarlink)?;
-        let expects = if wire.oneway {
-            Expects::Nothing
-        } else {
-            Expects::Reply
+        let expects = match wire.oneway {
+            true => Expects::Nothing,
+            false => Expects::Reply,
         };
         let parameters = wire.parameters.map_or("{}", RawValue::get);
         match Request::parse(&wire.method, parameters) {
@@ -108,9 +104,6 @@ impl Call {
     }
 
     /// The message that makes this call, with its zero byte.
-    ///
-    /// # Errors
-    /// [`FrameError::TooLong`] when it is longer than a daemon accepts.
     pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
         let oneway = self.expects == Expects::Nothing;
         match &self.request {
@@ -171,7 +164,7 @@ fn unknown_method(name: &str) -> ErrorReply {
     }
 }
 
-/// Another version may mean other things by the same fields, so the version is checked first.
+/// Another version may use the same fields differently, so the version is checked first.
 fn check_protocol(name: &str, parameters: &str) -> Result<(), ErrorReply> {
     let ProtocolOnly { protocol } = read(name, parameters)?;
     if protocol == PROTOCOL {
@@ -284,31 +277,30 @@ mod tests {
 
     #[test]
     fn a_call_that_cannot_be_served_gets_an_error_that_says_why() {
-        let says = |text: &str, part: &str| {
-            let message = refusal(text).to_string();
-            assert!(message.contains(part), "{text}: {message}");
+        let launch = |parameters: &str| {
+            format!(r#"{{"method":"org.mapper.Control.Launch","parameters":{{{parameters}}}}}"#)
         };
-        says(
-            r#"{"method":"org.mapper.Control.Fly"}"#,
-            "no method \"org.mapper.Control.Fly\"",
-        );
-        says(
-            r#"{"method":"org.other.Fly"}"#,
-            "no interface \"org.other\"",
-        );
-        says(r#"{"method":"Fly"}"#, "no interface");
-        says(
-            r#"{"method":"org.mapper.Control.Explain"}"#,
-            "missing field `name`",
-        );
-        says(
-            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":2,"pid":3,"name":"a","qos":0}}"#,
-            "qos 0: give a number above 0",
-        );
-        says(
-            r#"{"method":"org.mapper.Control.Launch","parameters":{"protocol":3,"new":true}}"#,
-            "protocol 3 is asked for, this daemon speaks 2",
-        );
+        let method = |name: &str| format!(r#"{{"method":"{name}"}}"#);
+        for (text, says) in [
+            (
+                method("org.mapper.Control.Fly"),
+                "no method \"org.mapper.Control.Fly\"",
+            ),
+            (method("org.other.Fly"), "no interface \"org.other\""),
+            (method("Fly"), "no interface"),
+            (method("org.mapper.Control.Explain"), "missing field `name`"),
+            (
+                launch(r#""protocol":2,"pid":3,"name":"a","qos":0"#),
+                "qos 0: give a number above 0",
+            ),
+            (
+                launch(r#""protocol":3,"new":true"#),
+                "protocol 3 is asked for, this daemon speaks 2",
+            ),
+        ] {
+            let message = refusal(&text).to_string();
+            assert!(message.contains(says), "{text}: {message}");
+        }
     }
 
     proptest! {

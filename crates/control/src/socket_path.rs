@@ -1,7 +1,5 @@
-//! Where the daemon's socket is.
-//!
-//! In this order: what the command line says; `MAPPER_SOCKET`; the system daemon's socket, if there
-//! is one; the socket of the user's own daemon under `XDG_RUNTIME_DIR`.
+//! The path of the daemon's socket: of the command line, else `MAPPER_SOCKET`, else the system daemon's socket if there
+//! is one, else the socket of the user's own daemon under `XDG_RUNTIME_DIR`.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +11,7 @@ pub const SYSTEM_SOCKET: &str = "/run/mapper/mapper.sock";
 /// The variable that names the socket.
 pub const SOCKET_VARIABLE: &str = "MAPPER_SOCKET";
 
-/// What the environment says about the socket.
+/// What the environment contains about the socket.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// `MAPPER_SOCKET`.
@@ -32,26 +30,22 @@ impl Surroundings {
         Self {
             socket: env::var_os(SOCKET_VARIABLE),
             runtime_dir: env::var_os("XDG_RUNTIME_DIR"),
-            // A file that cannot be looked at is there, as far as the error message is concerned.
+            // A file that cannot be inspected exists: connecting to it shows what is wrong.
             system_socket: system.try_exists().unwrap_or(true).then_some(system),
         }
     }
 
-    /// The socket a client connects to; `flag` is what its command line says. Empty variables
-    /// count as unset.
+    /// The socket that a client connects to; `flag` is from its command line. Empty variables count as unset.
     #[must_use]
     pub fn socket(&self, flag: Option<&Path>) -> PathBuf {
         let variable = self.socket.as_ref().filter(|path| !path.is_empty());
-        if let Some(path) = flag {
-            path.to_owned()
-        } else if let Some(path) = variable {
-            path.into()
-        } else if let Some(path) = &self.system_socket {
-            path.clone()
-        } else {
-            // With neither, the system's path is the one to name in an error.
-            self.user_socket().unwrap_or_else(|| SYSTEM_SOCKET.into())
-        }
+        let named = flag
+            .map(Path::to_owned)
+            .or_else(|| variable.map(PathBuf::from));
+        let found = named.or_else(|| self.system_socket.clone());
+        // Without any, the system's path is the one to name in an error.
+        let found = found.or_else(|| self.user_socket());
+        found.unwrap_or_else(|| SYSTEM_SOCKET.into())
     }
 
     /// The socket of the user's own daemon; `None` without `XDG_RUNTIME_DIR`.
@@ -62,7 +56,7 @@ impl Surroundings {
     }
 }
 
-/// The socket this process connects to; `flag` is what its command line says.
+/// The socket that this process connects to; `flag` is from its command line.
 #[must_use]
 pub fn socket_path(flag: Option<&Path>) -> PathBuf {
     Surroundings::of_process().socket(flag)
@@ -84,10 +78,8 @@ mod tests {
         around.socket = Some("".into());
         assert_eq!(around.socket(None), Path::new("/s"));
         around.system_socket = None;
-        assert_eq!(
-            around.socket(None),
-            Path::new("/run/user/7/mapper/mapper.sock")
-        );
+        let user = Path::new("/run/user/7/mapper/mapper.sock");
+        assert_eq!(around.socket(None), user);
         around.runtime_dir = None;
         assert_eq!(around.socket(None), Path::new(SYSTEM_SOCKET));
     }

@@ -1,9 +1,8 @@
 //! Manual pages and shell completions, made from the definition of a program's command line.
 //!
-//! Only the program itself has that definition, so it writes them: called with the hidden option
-//! `--write-manual FOLDER`, it puts one page for itself and for each of its subcommands, and completions for
-//! bash, zsh and fish, into that folder and does nothing else. `cargo xtask install` and `dist` call it and put
-//! the files where they belong. The same definition makes the same files, byte for byte.
+//! Only the program has that definition, so it writes them: with the hidden option `--write-manual FOLDER` it puts a page
+//! for itself and for each of its subcommands, and completions for bash, zsh and fish, into that folder. `cargo xtask
+//! install` and `dist` call it. The same definition makes the same files, byte for byte.
 
 use std::fs;
 use std::io;
@@ -12,15 +11,15 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap_complete::Shell;
 
-/// The option's name, to be recognised before anything else is read.
+/// The option's name.
 pub const OPTION: &str = "write-manual";
 
 /// The section of the manual that a program belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Section {
-    /// 1: programs that everybody calls.
+    /// 1: programs for all users.
     Users,
-    /// 8: programs of the administrator.
+    /// 8: programs for the administrator.
     Administration,
 }
 
@@ -33,8 +32,7 @@ impl Section {
     }
 }
 
-/// The folder that the command line `words` (the program's own name first) asks the documents to be written to,
-/// if it asks for that: `--write-manual FOLDER` and nothing else.
+/// The folder of `--write-manual FOLDER`, if that is the whole command line `words` after the program's name.
 pub fn asked_for(words: &[std::ffi::OsString]) -> Option<&Path> {
     match words {
         [_, option, folder] if option.to_str()?.strip_prefix("--")? == OPTION => {
@@ -44,10 +42,10 @@ pub fn asked_for(words: &[std::ffi::OsString]) -> Option<&Path> {
     }
 }
 
-/// Writes all documents of a program into `folder`, which is made if it is missing; gives the files written.
+/// Writes all documents of a program into `folder`, which is created if it is missing; returns the files.
 ///
 /// # Errors
-/// A file cannot be written; the error names it.
+/// If a file cannot be written; the error names it.
 pub fn write(command: Command, section: Section, folder: &Path) -> io::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(|error| naming(folder, &error))?;
     let program = command.get_name().to_owned();
@@ -58,7 +56,7 @@ pub fn write(command: Command, section: Section, folder: &Path) -> io::Result<Ve
             .map_err(|error| naming(folder, &error))?;
         written.push(path);
     }
-    // Not said of each subcommand again: a page for `help` would be that of the program.
+    // A page for `help` would be that of the program.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     write_pages(&command, &program, section, folder, &mut written)?;
@@ -79,7 +77,7 @@ fn write_pages(
     let path = folder.join(format!("{name}.{}", section.digit()));
     let mut page = Vec::new();
     let version = command.get_version().unwrap_or_default().to_owned();
-    // An empty date: the page does not change from day to day.
+    // An empty date, so that the page does not change from day to day.
     clap_mangen::Man::new(command.clone())
         .title(name.to_uppercase())
         .section(section.digit())
@@ -115,11 +113,9 @@ mod tests {
     }
 
     fn documents(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = write(program(), Section::Administration, folder)
-            .unwrap()
-            .iter()
-            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-            .collect();
+        let written = write(program(), Section::Administration, folder).unwrap();
+        let names = written.iter().map(|path| path.file_name().unwrap());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
         names.sort();
         names
     }
@@ -127,15 +123,10 @@ mod tests {
     #[test]
     fn every_subcommand_that_is_shown_has_a_page_and_every_shell_its_completions() {
         let folder = tempfile::tempdir().unwrap();
+        let names = documents(folder.path());
         assert_eq!(
-            documents(folder.path()),
-            [
-                "_example",
-                "example-status.8",
-                "example.8",
-                "example.bash",
-                "example.fish"
-            ]
+            names.join(" "),
+            "_example example-status.8 example.8 example.bash example.fish"
         );
         let page = fs::read_to_string(folder.path().join("example.8")).unwrap();
         for text in [

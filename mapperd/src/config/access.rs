@@ -99,7 +99,6 @@ impl AccessRule {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Access(Vec<(Whom, AccessRule)>);
 
-/// The users a rule applies to: users and groups by number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Whom {
     uids: Vec<u32>,
@@ -140,7 +139,6 @@ impl Whom {
     }
 }
 
-/// A rule that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rule {number}: {what} {name:?} does not exist; give the name or number of one that does")]
 pub(crate) struct UnknownName {
@@ -160,7 +158,6 @@ impl Access {
         Ok(Self(resolved.collect::<Result<_, _>>()?))
     }
 
-    /// What a user may do.
     pub(crate) fn grant(&self, peer: &Peer) -> AccessRule {
         let found = self.0.iter().find(|(whom, _)| whom.includes(peer));
         found.map_or_else(AccessRule::default, |(_, rule)| rule.clone())

@@ -4,7 +4,6 @@ use crate::config::file::ConfigFile;
 use crate::config::moved::Moved;
 use anyhow::ensure;
 
-/// Logs what the file gives at a former place.
 pub(crate) fn warn_of(moved: &[Moved]) {
     for place in moved {
         tracing::warn!("configuration: {place}");

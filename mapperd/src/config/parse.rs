@@ -54,7 +54,6 @@ fn without_default(schema: &mut schemars::Schema) {
     schemars::transform::transform_subschemas(&mut without_default, schema);
 }
 
-/// The text of a file; an error names the line in which it is not UTF-8.
 fn utf8(bytes: &[u8]) -> anyhow::Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let (before, after) = bytes.split_at(error.valid_up_to());

@@ -136,7 +136,6 @@ impl RuleError {
     }
 }
 
-/// A rule that cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuleError {
     #[error("program {0}")]

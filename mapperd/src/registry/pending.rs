@@ -8,7 +8,6 @@ use mapper_model::AppSpec;
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
 
-/// What a launch gets.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Settlement {
     /// Name, promise, limits and team mode.
@@ -20,7 +19,6 @@ pub(crate) struct Settlement {
     pub(crate) provenance: Provenance,
 }
 
-/// A launch that is permitted.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) peer: Peer,
@@ -29,7 +27,6 @@ pub(crate) struct Launch {
     pub(crate) process: OwnedFd,
 }
 
-/// A launch that waits for others.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) launch: Launch,

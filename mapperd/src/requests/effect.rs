@@ -15,7 +15,6 @@ pub(crate) enum Effect {
     NewPace,
 }
 
-/// An answer, and what has to follow.
 #[derive(Debug)]
 pub(crate) struct Handled {
     pub(crate) answer: Answer,
@@ -23,7 +22,6 @@ pub(crate) struct Handled {
 }
 
 impl Handled {
-    /// A reply after which there is something to do.
     pub(crate) const fn reply(reply: Reply, effect: Effect) -> Self {
         Self {
             answer: Ok(Served::plain(reply)),

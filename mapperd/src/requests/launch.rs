@@ -141,7 +141,7 @@ pub(crate) fn admit(
     machine: &mut Machine,
     telemetry: &mut Telemetry,
 ) -> Result<Admitted, ErrorReply> {
-    let (peer, request) = (launch.peer, launch.request);
+    let (peer, request, process) = (launch.peer, launch.request, launch.process);
     let Settlement {
         mut spec,
         runtime,
@@ -184,7 +184,7 @@ pub(crate) fn admit(
     if let Some(page) = &page {
         kept_pages::keep(id, page.writer.as_fd());
     }
-    let watches = machine.watch(id, Some(launch.process));
+    let watches = machine.watch(id, Some(process));
     tracing::info!(
         app = id.0,
         name = %spec.name,

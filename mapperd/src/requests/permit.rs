@@ -78,7 +78,6 @@ impl<'a> Permit<'a> {
         self.one_more(registry.count_of(uid))
     }
 
-    /// Whether this client may have the configuration read again.
     pub(crate) fn check_reload(&self) -> Result<(), ErrorReply> {
         if self.grant.is_none() {
             return Ok(());
@@ -93,7 +92,6 @@ impl<'a> Permit<'a> {
         )))
     }
 
-    /// Whether memory can be placed as requested.
     pub(crate) fn check_memory(
         &self,
         memory: MemoryPolicy,
@@ -121,7 +119,6 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Whether the user may have an application isolated.
     pub(crate) fn check_isolation(&self) -> Result<(), ErrorReply> {
         if self.grant.as_ref().is_none_or(|grant| grant.isolated) {
             return Ok(());

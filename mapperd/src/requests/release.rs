@@ -71,7 +71,6 @@ fn check(permit: &Permit<'_>, asked: &str, registry: &Registry) -> Result<Releas
     })
 }
 
-/// Whether an ordinary user may release what was adopted.
 fn may_release(peer: &Peer, name: &AppName, adoption: &Adoption) -> Result<(), ErrorReply> {
     if peer.uid == adoption.by {
         return Ok(());

@@ -18,7 +18,6 @@ use mapper_pipeline::{Controller, PipelineConfig};
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// What has changed, and what has to follow.
 pub(crate) struct Reloaded {
     pub(crate) reply: ReloadReply,
     pub(crate) effect: Effect,

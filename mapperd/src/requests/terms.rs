@@ -106,7 +106,6 @@ pub(crate) fn settle(
     }
 }
 
-/// The team mode, and who decided it.
 fn teams_decided<'r>(
     wish: Option<TeamsWish>,
     operators: Option<(&'r ProgramRule, String)>,

@@ -27,7 +27,6 @@ const DAMAGED: &str = "state.json.damaged";
 /// The longest file: more than a thousand applications with all that can be learned about them should take.
 const LONGEST: u64 = 64 << 20;
 
-/// What was found at the start.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
@@ -150,7 +149,6 @@ impl StateDir {
     }
 }
 
-/// How much of a state was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stored {
     Whole,

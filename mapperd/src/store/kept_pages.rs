@@ -17,7 +17,6 @@ const MEMORY: &str = "/memfd:mapper-page";
 /// So many descriptors of a launcher are searched.
 const LOOKED_AT: usize = 256;
 
-/// The pages that the service manager kept.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPages(BTreeMap<AppId, OwnedFd>);
 

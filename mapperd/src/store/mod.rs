@@ -18,7 +18,6 @@ use saved::{Ending, Saved, SavedApp};
 use saver::{Flushed, Saver};
 use std::time::Duration;
 
-/// Where state is saved.
 #[derive(Debug)]
 pub(crate) struct Store {
     /// `None` if nothing outlives the daemon.

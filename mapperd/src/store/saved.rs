@@ -7,10 +7,8 @@ use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The format that is written.
 pub(crate) const VERSION: u32 = 2;
 
-/// Everything that outlives a daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) version: u32,

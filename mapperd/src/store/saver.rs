@@ -10,7 +10,6 @@ use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The place of the state.
 pub(crate) trait StateWriter: Send + 'static {
     /// Replaces the old state by a new one.
     fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
@@ -49,7 +48,6 @@ struct Mailbox {
 struct Slot {
     waiting: Option<Box<Saved>>,
     writer: Writer,
-    /// How the newest write went.
     written: Written,
     sender: Sender,
 }
@@ -183,7 +181,6 @@ fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
     }
 }
 
-/// What was wrong with the last write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trouble {
     NotSaved,

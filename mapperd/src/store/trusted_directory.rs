@@ -14,7 +14,6 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Only owners may rename and remove.
 const STICKY: u32 = 0o1000;
 
-/// Why a directory is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Untrusted {
     #[error(

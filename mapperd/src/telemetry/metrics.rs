@@ -9,13 +9,12 @@ use crate::registry::app::App;
 use crate::telemetry::Telemetry;
 use mapper_control::schema::{Account, AdoptTarget};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Unit;
+use prometheus_client::registry::{Metric, Unit};
 use std::fmt;
 
-/// All metrics, as text.
 pub(crate) fn metrics(
     registry: &mut Registry,
     machine: &Machine,
@@ -33,8 +32,8 @@ pub(crate) fn metrics(
         Unit::Seconds,
         telemetry.tally.decision_s.clone(),
     );
-    let snapshot = Snapshot::of(registry, machine, decider, telemetry);
-    metrics.register_collector(Box::new(snapshot));
+    let families = families(registry, machine, decider, telemetry);
+    metrics.register_collector(Box::new(Families(families)));
     let mut text = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &metrics) {
         tracing::warn!("metrics: {error}");
@@ -42,89 +41,153 @@ pub(crate) fn metrics(
     text
 }
 
+/// A metric at one moment, with a value for each set of labels.
 #[derive(Debug)]
-struct Snapshot {
-    usable: u64,
-    free: u64,
-    decisions: u64,
-    interval_s: f64,
-    launches: u64,
-    refused: u64,
-    adoptions: u64,
-    errors: Vec<(&'static str, u64)>,
-    apps: Vec<AppNumbers>,
-    process: ProcessNumbers,
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    values: Vec<(Labels, Value)>,
 }
+
+type Labels = Vec<(&'static str, String)>;
+type Value = Box<dyn Metric>;
 
 #[derive(Debug)]
-struct AppNumbers {
-    labels: AppLabels,
-    origin: &'static str,
-    cpus: u64,
-    fair_cpus: u64,
-    qos: f64,
-    account: Account,
-}
+struct Families(Vec<Family>);
 
-impl AppNumbers {
-    fn of(app: &App) -> Self {
-        let record = &app.record;
-        Self {
-            labels: AppLabels {
-                app: record.id.0,
-                name: record.spec.name.to_string(),
-                uid: record.uid,
-            },
-            origin: origin(app),
-            cpus: app.effective.len().into(),
-            fair_cpus: record.planned.as_ref().map_or(0, |p| p.share.fair.into()),
-            qos: record.spec.qos.get(),
-            account: record.accounting.account(),
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.0 {
+            let Some((_, first)) = family.values.first() else {
+                continue;
+            };
+            let (unit, kind) = (family.unit.as_ref(), first.metric_type());
+            let mut metric = encoder.encode_descriptor(family.name, family.help, unit, kind)?;
+            for (labels, value) in &family.values {
+                if labels.is_empty() {
+                    value.encode(metric)?;
+                    break;
+                }
+                value.encode(metric.encode_family(labels)?)?;
+            }
         }
-    }
-    fn with_source(&self) -> SourceLabels {
-        let performance = self.account.performance.as_ref();
-        SourceLabels {
-            app: self.labels.clone(),
-            source: performance.map_or_else(String::new, |p| p.unit.clone()),
-        }
-    }
-
-    fn with_origin(&self) -> OriginLabels {
-        OriginLabels {
-            app: self.labels.clone(),
-            origin: self.origin,
-        }
+        Ok(())
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AppLabels {
-    app: u64,
-    name: String,
-    uid: u32,
+fn count(value: u64) -> Value {
+    Box::new(ConstCounter::new(value))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SourceLabels {
-    #[prometheus(flatten)]
-    app: AppLabels,
-    source: String,
+fn gauge(value: impl Into<u64>) -> Value {
+    Box::new(ConstGauge::new(
+        i64::try_from(value.into()).unwrap_or(i64::MAX),
+    ))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabel {
-    kind: &'static str,
+fn number(value: f64) -> Value {
+    Box::new(ConstGauge::new(value))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OriginLabels {
-    #[prometheus(flatten)]
-    app: AppLabels,
-    origin: &'static str,
+fn cpu_time(ns: u64) -> Value {
+    Box::new(ConstCounter::new(ns as f64 * 1e-9))
 }
 
-/// How an application came under management: `launched`, or what was adopted.
+/// Metrics, one a line: name, help, unit, values.
+macro_rules! families {
+    ($($name:literal, $help:literal, $unit:expr => $values:expr;)*) => {
+        vec![$(Family { name: $name, help: $help, unit: $unit, values: $values }),*]
+    };
+}
+
+fn families(
+    registry: &Registry,
+    machine: &Machine,
+    decider: &Decider,
+    telemetry: &Telemetry,
+) -> Vec<Family> {
+    let one = |value: Value| vec![(Labels::new(), value)];
+    let tally = &telemetry.tally;
+    let errors = tally.errors.iter();
+    let errors = errors.map(|(kind, n)| (vec![("kind", (*kind).to_owned())], count(*n)));
+    let accounts: Vec<Account> = registry
+        .apps
+        .iter()
+        .map(|app| app.record.accounting.account())
+        .collect();
+    let apps = || registry.apps.iter().zip(&accounts);
+    // An application without the value is left out.
+    let app = |value: &dyn Fn(&App) -> Value| {
+        let values = apps().map(|(app, _)| (labels(app), value(app)));
+        values.collect()
+    };
+    let account = |value: &dyn Fn(&Account) -> Option<Value>| {
+        let values = apps().map(|(app, account)| Some((labels(app), value(account)?)));
+        values.flatten().collect()
+    };
+    let performance = |value: &dyn Fn(&Account) -> Option<f64>| {
+        let values = apps().map(|(app, account)| {
+            let value = number(value(account)?);
+            let unit = account.performance.as_ref().map(|p| p.unit.clone());
+            let mut labels = labels(app);
+            labels.push(("source", unit.unwrap_or_default()));
+            Some((labels, value))
+        });
+        values.flatten().collect()
+    };
+    let origins = registry.apps.iter().map(|app| {
+        let mut labels = labels(app);
+        labels.push(("origin", origin(app).to_owned()));
+        (labels, gauge(1u64))
+    });
+    let process = ProcessNumbers::now();
+    let interval_s = decider.pacing.interval_ns() as f64 * 1e-9;
+    let fair = |app: &App| app.record.planned.as_ref().map_or(0, |p| p.share.fair);
+    families! {
+        "cpus_usable", "CPUs that may be assigned", None => one(gauge(machine.usable.len()));
+        "cpus_free", "CPUs that no application holds", None => one(gauge(registry.free(&machine.usable).len()));
+        "applications", "Applications under management", None => one(gauge(registry.apps.len() as u64));
+        "decisions", "Decisions taken", None => one(count(decider.decisions));
+        "interval", "Time between two decisions at present", Some(Unit::Seconds) => one(number(interval_s));
+        "launches", "Applications launched", None => one(count(tally.launches));
+        "launches_refused", "Launches and adoptions refused", None => one(count(tally.refused));
+        "adoptions", "Applications that ran already and were adopted", None => one(count(tally.adoptions));
+        "errors", "What failed, by kind", None => errors.collect();
+        "app_cpus", "CPUs it holds", None => app(&|app| gauge(app.effective.len()));
+        "app_info", "How it came under management", None => origins.collect();
+        "app_fair_cpus", "CPUs of its fair share", None => app(&|app| gauge(fair(app)));
+        "app_promised_ratio", "The promise: a share of its fair-share performance", None
+            => app(&|app| number(app.record.spec.qos.get()));
+        "app_achieved_ratio", "Mean share of its fair-share performance since its launch", None
+            => account(&|account| account.achieved.map(number));
+        "app_performance", "Performance in the unit of its source", None
+            => performance(&|account| Some(account.performance.as_ref()?.value));
+        "app_floor", "Promised performance in the unit of its source", None => performance(&|account| account.floor);
+        "app_judged_intervals", "Intervals in which performance and promise were known", None
+            => account(&|account| Some(count(account.judged_intervals)));
+        "app_violations", "Judged intervals with performance below the promise", None
+            => account(&|account| Some(count(account.violations)));
+        "app_moves", "How often its CPUs were changed", None => account(&|account| Some(count(account.moves)));
+        "app_given_cpu", "Time on CPUs that it was given, summed over them", Some(Unit::Seconds)
+            => account(&|account| Some(cpu_time(account.given_cpu_ns)));
+        "app_used_cpu", "CPU time that it used", Some(Unit::Seconds)
+            => account(&|account| account.used_cpu_ns.map(cpu_time));
+        "daemon_resident_memory", "Memory of the daemon", Some(Unit::Bytes) => one(gauge(process.resident_bytes));
+        "daemon_open_descriptors", "Open descriptors of the daemon", None => one(gauge(process.open_descriptors));
+        "daemon_cpu", "CPU time of the daemon", Some(Unit::Seconds) => one(Box::new(ConstCounter::new(process.cpu_s)));
+    }
+}
+
+fn labels(app: &App) -> Labels {
+    let record = &app.record;
+    vec![
+        ("app", record.id.to_string()),
+        ("name", record.spec.name.to_string()),
+        ("uid", record.uid.to_string()),
+    ]
+}
+
 fn origin(app: &App) -> &'static str {
     let adoption = app.record.origin.adoption();
     match adoption.map(|adoption| &adoption.target) {
@@ -136,7 +199,6 @@ fn origin(app: &App) -> &'static str {
 }
 
 /// What the daemon itself uses.
-#[derive(Clone, Copy, Debug, Default)]
 struct ProcessNumbers {
     resident_bytes: u64,
     open_descriptors: u64,
@@ -157,132 +219,4 @@ impl ProcessNumbers {
             cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9,
         }
     }
-}
-
-impl Snapshot {
-    fn of(
-        registry: &Registry,
-        machine: &Machine,
-        decider: &Decider,
-        telemetry: &Telemetry,
-    ) -> Self {
-        let tally = &telemetry.tally;
-        Self {
-            usable: machine.usable.len().into(),
-            free: registry.free(&machine.usable).len().into(),
-            decisions: decider.decisions,
-            interval_s: decider.pacing.interval_ns() as f64 * 1e-9,
-            launches: tally.launches,
-            refused: tally.refused,
-            adoptions: tally.adoptions,
-            errors: tally.errors.iter().map(|(kind, n)| (*kind, *n)).collect(),
-            apps: registry.apps.iter().map(AppNumbers::of).collect(),
-            process: ProcessNumbers::now(),
-        }
-    }
-}
-
-struct Writer<'e>(DescriptorEncoder<'e>);
-
-impl Writer<'_> {
-    fn one(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        metric: &impl EncodeMetric,
-    ) -> fmt::Result {
-        let encoder = self
-            .0
-            .encode_descriptor(name, help, unit, metric.metric_type())?;
-        metric.encode(encoder)
-    }
-
-    fn family<M: EncodeMetric, L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        values: impl IntoIterator<Item = (L, M)>,
-    ) -> fmt::Result {
-        let mut values = values.into_iter().peekable();
-        let Some((_, first)) = values.peek() else {
-            return Ok(());
-        };
-        let mut encoder = self
-            .0
-            .encode_descriptor(name, help, unit, first.metric_type())?;
-        for (labels, metric) in values {
-            metric.encode(encoder.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-}
-
-/// Writes metrics: name, help, unit, value.
-macro_rules! metrics {
-    ($to:ident; $($name:literal, $help:literal, $unit:expr => $value:expr;)*) => {
-        $($to.one($name, $help, $unit, &$value)?;)*
-    };
-}
-
-/// Writes metrics of each application: name, help, unit, labels and value; `None` leaves one out.
-macro_rules! families {
-    ($to:ident, $apps:expr; $($name:literal, $help:literal, $unit:expr => |$app:ident| $labels:expr, $value:expr;)*) => {
-        $($to.family($name, $help, $unit, $apps.iter().filter_map(|$app| Some(($labels, $value))))?;)*
-    };
-}
-
-impl Collector for Snapshot {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut to = Writer(encoder);
-        let count = |value: u64| ConstCounter::new(value);
-        let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-        let (process, apps) = (&self.process, self.apps.len() as u64);
-        metrics! { to;
-            "cpus_usable", "CPUs that may be assigned", None => gauge(self.usable);
-            "cpus_free", "CPUs that no application holds", None => gauge(self.free);
-            "applications", "Applications under management", None => gauge(apps);
-            "decisions", "Decisions taken", None => count(self.decisions);
-            "interval", "Time between two decisions at present", Some(&Unit::Seconds) => ConstGauge::new(self.interval_s);
-            "launches", "Applications launched", None => count(self.launches);
-            "launches_refused", "Launches and adoptions refused", None => count(self.refused);
-            "adoptions", "Applications that ran already and were adopted", None => count(self.adoptions);
-        }
-        families! { to, self.errors;
-            "errors", "What failed, by kind", None => |error| KindLabel { kind: error.0 }, count(error.1);
-        }
-        families! { to, self.apps;
-            "app_cpus", "CPUs it holds", None => |app| app.labels.clone(), gauge(app.cpus);
-            "app_info", "How it came under management", None => |app| app.with_origin(), gauge(1);
-            "app_fair_cpus", "CPUs of its fair share", None => |app| app.labels.clone(), gauge(app.fair_cpus);
-            "app_promised_ratio", "The promise: a share of its fair-share performance", None
-                => |app| app.labels.clone(), ConstGauge::new(app.qos);
-            "app_achieved_ratio", "Mean share of its fair-share performance since its launch", None
-                => |app| app.labels.clone(), ConstGauge::new(app.account.achieved?);
-            "app_performance", "Performance in the unit of its source", None
-                => |app| app.with_source(), ConstGauge::new(app.account.performance.as_ref()?.value);
-            "app_floor", "Promised performance in the unit of its source", None
-                => |app| app.with_source(), ConstGauge::new(app.account.floor?);
-            "app_judged_intervals", "Intervals in which performance and promise were known", None
-                => |app| app.labels.clone(), count(app.account.judged_intervals);
-            "app_violations", "Judged intervals with performance below the promise", None
-                => |app| app.labels.clone(), count(app.account.violations);
-            "app_moves", "How often its CPUs were changed", None => |app| app.labels.clone(), count(app.account.moves);
-            "app_given_cpu", "Time on CPUs that it was given, summed over them", Some(&Unit::Seconds)
-                => |app| app.labels.clone(), ConstCounter::new(seconds(app.account.given_cpu_ns));
-            "app_used_cpu", "CPU time that it used", Some(&Unit::Seconds)
-                => |app| app.labels.clone(), ConstCounter::new(seconds(app.account.used_cpu_ns?));
-        }
-        metrics! { to;
-            "daemon_resident_memory", "Memory of the daemon", Some(&Unit::Bytes) => gauge(process.resident_bytes);
-            "daemon_open_descriptors", "Open descriptors of the daemon", None => gauge(process.open_descriptors);
-            "daemon_cpu", "CPU time of the daemon", Some(&Unit::Seconds) => ConstCounter::new(process.cpu_s);
-        }
-        Ok(())
-    }
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 * 1e-9
 }

@@ -58,7 +58,6 @@ pub(crate) fn reloading() {
     }
 }
 
-/// The meaning of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// An orderly stop; the name of the signal.

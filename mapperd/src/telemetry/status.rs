@@ -62,7 +62,6 @@ pub(crate) fn status(
     }))
 }
 
-/// The interval, if it is longer than set.
 pub(crate) fn stretched(decider: &Decider) -> Option<StretchedInterval> {
     let stretched = decider.pacing.stretched()?;
     Some(StretchedInterval {
@@ -111,7 +110,6 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
     }
 }
 
-/// Whether applications can be isolated.
 fn isolation(machine: &Machine) -> Selection {
     let refusal = machine.enforcer.may_isolate().err();
     let name = match refusal {

@@ -3,7 +3,6 @@
 use prometheus_client::metrics::histogram::Histogram;
 use std::collections::BTreeMap;
 
-/// What the daemon counts of its own work.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) decision_s: Histogram,

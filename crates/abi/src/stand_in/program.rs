@@ -1,12 +1,9 @@
 //! A program that is tried out, with all that it forks.
 //!
-//! *Problem.* Who tries programs out meets some that hang. They have to be ended, together with what they
-//! forked, however the one who waits for them goes on; and never may a signal go to a number that is
-//! another's by then.
-//!
-//! *Approach.* The program leads a process group of its own. Whether it has ended is asked without waiting
-//! for it: its number, and that of its group, stay its own until it is waited for, and only before that is
-//! the group ended.
+//! Programs that hang have to be ended with what they forked, whatever happens to the caller, and a signal must never go to
+//! a number that another process has by then. So the program leads a process group of its own. Whether it has ended is
+//! checked without waiting for it: its number and that of its group stay its own until it is waited for, and only before
+//! that is the group ended.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -14,11 +11,11 @@ use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// A program that ends, with all that it forked, when nobody waits for it any more.
+/// A program that ends, with all that it forked, when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// It was waited for: its number, and that of its group, may be another's by now.
+    /// It was waited for: its number, and that of its group, may belong to another process.
     is_over: bool,
 }
 
@@ -26,7 +23,7 @@ impl Running {
     /// Starts a program in a process group of its own.
     ///
     /// # Errors
-    /// What [`Command::spawn`] says.
+    /// Those of [`Command::spawn`].
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
         let is_over = false;
@@ -46,7 +43,7 @@ impl Running {
     /// Whether the program has ended. It keeps its number until [`finish`](Self::finish).
     ///
     /// # Errors
-    /// What waitid(2) says; it was waited for already, for one.
+    /// Those of waitid(2), such as that the program was waited for already.
     pub fn has_ended(&self) -> io::Result<bool> {
         let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.pid()), flags)?.is_some())
@@ -55,7 +52,7 @@ impl Running {
     /// Ends what is left of the group, and waits for the program.
     ///
     /// # Errors
-    /// What [`Child::wait`] says.
+    /// Those of [`Child::wait`].
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         if !self.is_over {
             // The group is the child's own, and keeps its number until the child is waited for.
@@ -87,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_waited_for_any_more_ends_with_all_that_it_forked() {
+    fn a_dropped_program_ends_with_all_that_it_forked() {
         let mut running = Running::start(&mut shell("sleep 600 & echo $!; wait")).unwrap();
         let mut output = BufReader::new(running.child.stdout.take().unwrap());
         let mut forked = String::new();
@@ -96,13 +93,13 @@ mod tests {
         assert!(!running.has_ended().unwrap());
         let begun = Instant::now();
         drop(running);
-        // The output ends when the last who could write to it has.
+        // The output ends with the last process that could write to it.
         assert_eq!(output.read_line(&mut forked).unwrap(), 0);
         assert!(begun.elapsed() < Duration::from_secs(300));
     }
 
     #[test]
-    fn how_it_ended_is_reported_however_often_it_was_asked_whether_it_has() {
+    fn the_exit_status_is_kept_by_checks_whether_it_has_ended() {
         let mut running = Running::start(&mut shell("exit 7")).unwrap();
         while !running.has_ended().unwrap() {
             std::thread::sleep(Duration::from_millis(1));

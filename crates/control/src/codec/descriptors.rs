@@ -21,7 +21,7 @@ pub enum Progress {
     WouldBlock,
 }
 
-/// A message on its way out, with its descriptors.
+/// A message to send, with its descriptors.
 #[derive(Debug)]
 pub struct Outgoing {
     bytes: Vec<u8>,
@@ -40,21 +40,20 @@ impl Outgoing {
         }
     }
 
-    /// The message with a descriptor more.
+    /// The same with one more descriptor.
     #[must_use]
     pub fn with_descriptor(mut self, descriptor: OwnedFd) -> Self {
         self.descriptors.push(descriptor);
         self
     }
 
-    /// Writes as much as the socket takes. On a blocking socket that is everything.
+    /// Writes as much as the socket takes: on a blocking socket everything.
     ///
-    /// Descriptors go with the first bytes and are closed here as soon as these are with the
-    /// kernel. A peer that went away is an error (`EPIPE`), never a signal.
+    /// Descriptors go with the first bytes and are closed here after that. A closed peer is an error (`EPIPE`), never a
+    /// signal.
     ///
     /// # Errors
-    /// The kernel's, but for "would block" and interruptions. More than [`MAX_DESCRIPTORS`]
-    /// descriptors are an invalid input.
+    /// The kernel's, except "would block" and interruptions; more than [`MAX_DESCRIPTORS`] are invalid input.
     pub fn write_to(&mut self, socket: impl AsFd) -> io::Result<Progress> {
         while self.sent < self.bytes.len() {
             let borrowed: Vec<BorrowedFd<'_>> = self.descriptors.iter().map(AsFd::as_fd).collect();
@@ -77,7 +76,7 @@ impl Outgoing {
 fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    // The space is rounded up for alignment and might hold more than is allowed.
+    // The space is rounded up for alignment and might hold too many.
     if descriptors.len() > MAX_DESCRIPTORS
         || !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors))
     {
@@ -97,15 +96,12 @@ fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     )?)
 }
 
-/// Reads bytes into `buffer` and appends descriptors that came along to `descriptors`; all of them
-/// are closed on exec. Returns how many bytes came; 0 is the end of the stream.
-///
-/// A server that wants no descriptors need not use this: with an ordinary `read` the kernel drops
+/// Reads bytes into `buffer` and appends received descriptors to `descriptors`, closed on exec. Returns the number of
+/// bytes; 0 is the end of the stream. A server that wants no descriptors can use `read`, with which the kernel drops
 /// them.
 ///
 /// # Errors
-/// The kernel's, "would block" among them; and `InvalidData` when more than [`MAX_DESCRIPTORS`]
-/// came (none is kept).
+/// The kernel's, including "would block", and `InvalidData` for more than [`MAX_DESCRIPTORS`], of which none is kept.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -165,9 +161,8 @@ mod tests {
         assert_eq!(came.len(), 1);
         assert!(fcntl_getfd(&came[0]).unwrap().contains(FdFlags::CLOEXEC));
         let mut text = String::new();
-        std::fs::File::from(came.remove(0))
-            .read_to_string(&mut text)
-            .unwrap();
+        let mut page = std::fs::File::from(came.remove(0));
+        page.read_to_string(&mut text).unwrap();
         assert_eq!(text, "page");
     }
 
@@ -199,19 +194,14 @@ mod tests {
         let error = message.write_to(&ours).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 
-        // A peer that does not use this crate is not so polite.
+        // A peer may not use this crate.
         let file = some_file("");
         let many = vec![file.as_fd(); 3 * MAX_DESCRIPTORS];
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(12))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
-        sendmsg(
-            &ours,
-            &[IoSlice::new(b"x")],
-            &mut control,
-            SendFlags::empty(),
-        )
-        .unwrap();
+        let flags = SendFlags::empty();
+        sendmsg(&ours, &[IoSlice::new(b"x")], &mut control, flags).unwrap();
         let (mut buffer, mut came) = ([0; 10], Vec::new());
         let error = receive(&theirs, &mut buffer, &mut came).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

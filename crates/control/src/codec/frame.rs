@@ -5,8 +5,7 @@ use serde::Serialize;
 /// The longest call a daemon accepts, without its zero byte.
 pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
-/// The longest reply a client accepts, without its zero byte. A status names every application with
-/// its reasons: some kilobytes each.
+/// The longest reply a client accepts, without its zero byte. A status takes some kilobytes for each application.
 pub const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
 
 /// A message that cannot be sent or received.
@@ -25,8 +24,6 @@ pub enum FrameError {
 }
 
 /// Cuts bytes into messages, holding at most one unfinished message.
-///
-/// Feed it whatever arrived, until that is used up:
 ///
 /// ```
 /// # use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES};
@@ -53,12 +50,11 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes bytes off the front of `arrived` up to the end of a message, and returns the message
-    /// without its zero byte; `None` when all of `arrived` was taken and the message goes on.
+    /// Takes bytes off the front of `arrived` up to the end of a message, and returns the message without its zero byte;
+    /// `None` when all of `arrived` was taken and the message continues.
     ///
     /// # Errors
-    /// [`FrameError::TooLong`]; the stream cannot be used any further, as it is not known where the
-    /// next message begins.
+    /// [`FrameError::TooLong`]; the stream cannot be used any further, since the next message cannot be found.
     pub fn next(&mut self, arrived: &mut &[u8]) -> Result<Option<Vec<u8>>, FrameError> {
         let end = arrived.iter().position(|&byte| byte == 0);
         let (part, rest) = match end {
@@ -85,9 +81,6 @@ impl FrameDecoder {
 }
 
 /// A message as bytes, with its zero byte.
-///
-/// # Errors
-/// [`FrameError`] when it is longer than `limit` or cannot be written as JSON.
 pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameError> {
     let mut bytes = serde_json::to_vec(message)?;
     if bytes.len() > limit {
@@ -102,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Feeds the stream in pieces of the given sizes (the last size repeats).
+    /// Feeds the stream in pieces of the given sizes (after the last, seven bytes each).
     fn decode_in_pieces(
         stream: &[u8],
         sizes: &[usize],
@@ -152,9 +145,7 @@ mod tests {
     fn a_message_of_the_limit_passes_and_one_byte_more_does_not() {
         let text = "x".repeat(8); // 10 bytes as JSON
         assert_eq!(encode(&text, 10).unwrap().len(), 11);
-        assert!(matches!(
-            encode(&text, 9),
-            Err(FrameError::TooLong { limit: 9 })
-        ));
+        let long = encode(&text, 9);
+        assert!(matches!(long, Err(FrameError::TooLong { limit: 9 })));
     }
 }

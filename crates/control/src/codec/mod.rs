@@ -1,9 +1,8 @@
 //! The bytes and descriptors of a message.
 //!
-//! A message is JSON text ended by a zero byte, which JSON never contains. [`FrameDecoder`] cuts
-//! bytes, however they arrive, into messages; [`Outgoing`] is a message on its way out, which may
-//! take several writes; [`receive`] and [`Outgoing::write_to`] carry file descriptors along
-//! (`SCM_RIGHTS`). None of these ever waits unless the socket itself is a blocking one.
+//! A message is JSON text ended by a zero byte, which JSON never contains. [`FrameDecoder`] cuts bytes into messages;
+//! [`Outgoing`] is a message to send, which may take several writes; [`receive`] and [`Outgoing::write_to`] pass file
+//! descriptors along (`SCM_RIGHTS`). They wait only on blocking sockets.
 
 mod descriptors;
 mod frame;

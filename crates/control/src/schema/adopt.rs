@@ -1,14 +1,15 @@
-//! What runs already comes under management, and leaves it.
+//! Programs that already run come under management, and leave it.
 
 use crate::PROTOCOL;
-use crate::schema::MemoryPolicy;
+use crate::schema::{MemoryPolicy, check_pid, one, out_of_range};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Weight};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest name of a group or unit that is taken.
+/// The longest name of a group or unit that is accepted.
 const MAX_NAME_BYTES: usize = 4096;
+const NAME_HINT: &str = "give the name of one that has processes";
 
 /// Something that runs: on the wire an object with just one of these members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -33,24 +34,23 @@ impl fmt::Display for AdoptTarget {
     }
 }
 
-/// `Adopt`: something that runs already is to be managed until it ends or is released.
+/// `Adopt`: something that already runs is to be managed until it ends or is released.
 ///
-/// Users may adopt processes of their own, and control groups that were delegated to them; the administrator
-/// everything.
+/// Users may adopt their own processes, and control groups that were delegated to them; the administrator anything.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "AdoptWire", into = "AdoptWire")]
 pub struct AdoptRequest {
-    /// What.
+    /// What to adopt.
     pub target: AdoptTarget,
     /// Its name; if absent, that of its program, group or unit.
     pub name: Option<AppName>,
-    /// The promise; if absent, the default, as far as the user may have it.
+    /// The promise; if absent, the default, as far as the user's grant permits.
     pub qos: Option<Qos>,
     /// Its weight in the fair share.
     pub weight: Weight,
     /// The CPU counts it can use.
     pub cpus: CpuRange,
-    /// What is done with its memory when its CPUs move.
+    /// The policy for its memory when its CPUs change.
     pub memory: MemoryPolicy,
 }
 
@@ -93,45 +93,29 @@ struct AdoptWire {
     memory: MemoryPolicy,
 }
 
-const fn one() -> u32 {
-    1
-}
-
 impl TryFrom<AdoptWire> for AdoptRequest {
     type Error = OutOfRange;
 
     fn try_from(wire: AdoptWire) -> Result<Self, OutOfRange> {
-        let wrong = |what, value: String, hint| Err(OutOfRange { what, value, hint });
         let named = |what, name: String| {
             if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-                let start = name.chars().take(40).collect();
-                return wrong(what, start, "give the name of one that has processes")
-                    .map(|()| String::new());
+                let start: String = name.chars().take(40).collect();
+                return Err(out_of_range(what, start, NAME_HINT));
             }
             Ok(name)
         };
         let target = match (wire.pid, wire.cgroup, wire.unit) {
             (Some(pid), None, None) => {
-                if pid == 0 || i32::try_from(pid).is_err() {
-                    wrong("pid", pid.to_string(), "give a process that runs")?;
-                }
-                AdoptTarget::Pid(pid)
+                AdoptTarget::Pid(check_pid(pid, "give a process that runs")?)
             }
             (None, Some(path), None) => AdoptTarget::Cgroup(named("cgroup", path)?),
             (None, None, Some(name)) => AdoptTarget::Unit(named("unit", name)?),
             (None, None, None) => {
-                return Err(OutOfRange {
-                    what: "target",
-                    value: "none".to_owned(),
-                    hint: "give pid, cgroup or unit",
-                });
+                return Err(out_of_range("target", "none", "give pid, cgroup or unit"));
             }
             _ => {
-                return Err(OutOfRange {
-                    what: "target",
-                    value: "more than one".to_owned(),
-                    hint: "give pid, cgroup or unit, and not two of them",
-                });
+                let hint = "give pid, cgroup or unit, and not two of them";
+                return Err(out_of_range("target", "more than one", hint));
             }
         };
         Ok(Self {
@@ -168,7 +152,7 @@ impl From<AdoptRequest> for AdoptWire {
     }
 }
 
-/// Reply to `Adopt`. By the time of this reply it is confined.
+/// Reply to `Adopt`; the application is confined already.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AdoptReply {
     /// [`PROTOCOL`].
@@ -183,7 +167,7 @@ pub struct AdoptReply {
     pub processes: u32,
     /// The CPUs it has now.
     pub cpus: CpuSet,
-    /// How many these are.
+    /// Their number.
     pub cpu_count: u32,
 }
 
@@ -205,7 +189,7 @@ pub struct ReleaseReply {
     pub name: AppName,
     /// What was released.
     pub adopted: AdoptTarget,
-    /// What could not be put back, and what became of it instead.
+    /// What could not be restored, and what was done instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
@@ -229,10 +213,8 @@ mod tests {
                 ..AdoptRequest::of(target)
             };
             let text = serde_json::to_string(&request).unwrap();
-            assert_eq!(
-                serde_json::from_str::<AdoptRequest>(&text).unwrap(),
-                request
-            );
+            let read: AdoptRequest = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, request);
         }
     }
 

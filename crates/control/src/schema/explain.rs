@@ -45,8 +45,8 @@ pub struct ExplainReply {
     /// The phase it is in, by its parallel regions, where these are known.
     #[serde(default)]
     pub phase: Option<RegionPhase>,
-    /// Share of its CPU time that it spun at barriers in the last interval, where that is known. It is
-    /// left out of a performance by instructions.
+    /// Share of its CPU time that it spun at barriers in the last interval, where known; a performance by
+    /// instructions excludes it.
     #[serde(default)]
     pub spun: Option<f64>,
     /// What the shim may do with its teams.

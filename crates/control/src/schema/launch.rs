@@ -3,20 +3,20 @@
 use crate::PROTOCOL;
 use crate::schema::{
     MemoryPolicy, Partition, Program, RuntimeChoice, Schedule, TeamsWish, Terms, Threads, Wish,
-    Wishes,
+    Wishes, check_pid, one,
 };
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
 
-/// The longest command line that is passed on or taken, for people to read; longer ones are cut. The status of
-/// as many applications as a daemon manages fits into one reply.
+/// The longest command line that is passed on; longer ones are cut, so that the status of as many applications as a
+/// daemon manages fits into one reply.
 const MAX_COMMAND_BYTES: usize = 1024;
 
-/// `Launch`: asks for a place for a process that waits to exec.
+/// `Launch`: a process that waits to exec is to be managed.
 ///
-/// The daemon checks that the process is a child of the caller and belongs to the caller's user.
-/// The connection is the application's lease: when it closes, the launcher is gone.
+/// The daemon checks that the process is a child of the caller and belongs to the caller's user. The connection is
+/// the application's lease: when it closes, the launcher has ended.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "LaunchWire", into = "LaunchWire")]
 pub struct LaunchRequest {
@@ -24,11 +24,11 @@ pub struct LaunchRequest {
     pub pid: u32,
     /// The command line, for people to read.
     pub command: String,
-    /// What the user asks for. If the name is taken, the daemon adds a number to it.
+    /// What the user requests. If the name is taken, the daemon adds a number to it.
     pub wishes: Wishes,
     /// Whether the launcher has the library of the runtime interface.
     pub shim: ShimFile,
-    /// The file that is started, if the launcher could look at it.
+    /// The file that is started, if the launcher could read it.
     pub program: Option<Program>,
 }
 
@@ -36,7 +36,7 @@ pub struct LaunchRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShimFile {
-    /// It has, or has not looked for it as the user does not want it.
+    /// It has, or did not search since the user does not want it.
     #[default]
     Found,
     /// It has not: the program runs without the runtime interface.
@@ -44,23 +44,14 @@ pub enum ShimFile {
 }
 
 impl LaunchRequest {
-    /// A request of a launcher that has the shim and knows nothing of the program. The command line is made
-    /// from its words, cut where it gets too long.
+    /// A request of a launcher that has the shim and knows nothing of the program. Joins the words of the command line
+    /// and cuts it if it is too long.
     #[must_use]
     pub fn new<'w>(pid: u32, words: impl IntoIterator<Item = &'w str>, wishes: Wishes) -> Self {
-        let mut command = String::new();
-        for word in words {
-            if !command.is_empty() {
-                command.push(' ');
-            }
-            command.push_str(word);
-            if command.len() > MAX_COMMAND_BYTES {
-                break;
-            }
-        }
+        let words: Vec<_> = words.into_iter().collect();
         Self {
             pid,
-            command: cut(command),
+            command: cut(words.join(" ")),
             wishes,
             shim: ShimFile::default(),
             program: None,
@@ -80,14 +71,14 @@ fn cut(mut command: String) -> String {
     command
 }
 
-/// Who chose the team mode, on the wire.
+/// Who decided the team mode, on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TeamsAsked {
     ByName,
     FromCatalogue,
     Auto,
-    /// Written by a newer launcher: taken like a mode that was asked for by name.
+    /// From a newer launcher: treated as a mode that was requested by name.
     #[serde(other)]
     Unknown,
 }
@@ -130,21 +121,11 @@ struct LaunchWire {
     program: Option<Program>,
 }
 
-const fn one() -> u32 {
-    1
-}
-
 impl TryFrom<LaunchWire> for LaunchRequest {
     type Error = OutOfRange;
 
     fn try_from(wire: LaunchWire) -> Result<Self, OutOfRange> {
-        if wire.pid == 0 || i32::try_from(wire.pid).is_err() {
-            return Err(OutOfRange {
-                what: "pid",
-                value: wire.pid.to_string(),
-                hint: "give the process that will exec the program",
-            });
-        }
+        let pid = check_pid(wire.pid, "give the process that will exec the program")?;
         if let Some(program) = &wire.program {
             program.check()?;
         }
@@ -155,7 +136,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
             (None, _) => None,
         };
         Ok(Self {
-            pid: wire.pid,
+            pid,
             command: cut(wire.command),
             wishes: Wishes {
                 name: wire.name,
@@ -178,18 +159,12 @@ impl TryFrom<LaunchWire> for LaunchRequest {
 
 impl From<LaunchRequest> for LaunchWire {
     fn from(request: LaunchRequest) -> Self {
-        let LaunchRequest {
-            pid,
-            command,
-            wishes,
-            shim,
-            program,
-        } = request;
+        let wishes = request.wishes;
         Self {
             protocol: PROTOCOL,
-            pid,
+            pid: request.pid,
             name: wishes.name,
-            command,
+            command: request.command,
             qos: wishes.qos,
             weight: wishes.weight,
             min_cpus: wishes.cpus.min(),
@@ -206,33 +181,32 @@ impl From<LaunchRequest> for LaunchWire {
             runtime: wishes.runtime,
             memory: wishes.memory,
             partition: wishes.partition,
-            shim,
-            program,
+            shim: request.shim,
+            program: request.program,
         }
     }
 }
 
-/// The place a program got. By the time of this reply the process is confined to it.
-///
-/// With a token comes exactly one file descriptor, the shared page; without, none.
+/// Reply to `Launch`; the process is confined already. With a token comes exactly one file descriptor, the shared page;
+/// without, none.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LaunchReply {
     /// [`PROTOCOL`].
     pub protocol: u32,
     /// The application.
     pub app: AppId,
-    /// Its name, perhaps with a number added to the one asked for.
+    /// Its name, perhaps with a number added to the requested one.
     pub name: AppName,
     /// The CPUs it starts on.
     pub cpus: CpuSet,
-    /// How many these are.
+    /// Their number.
     pub cpu_count: u32,
-    /// How many CPUs the daemon has to give: no application will ever have more.
+    /// How many CPUs the daemon can assign: the most that any application gets.
     pub machine_cpus: u32,
-    /// The number in the shared page by which the program recognises it, as 16 hexadecimal digits.
+    /// The number by which the program recognises the shared page: 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What it gets for its OpenMP runtime.
+    /// The settings of its OpenMP runtime.
     pub terms: Terms,
 }
 
@@ -241,7 +215,7 @@ pub struct LaunchReply {
 pub struct ExitedRequest {
     /// The application.
     pub app: AppId,
-    /// Its exit status as a shell tells it: 128 + n after signal n.
+    /// Its exit status as in a shell: 128 + n after signal n.
     pub status: u8,
 }
 
@@ -303,10 +277,8 @@ mod tests {
                 let request = LaunchRequest::new(12, ["./fft", "-n", "9"], wishes);
                 assert_eq!(request.command, "./fft -n 9");
                 let text = serde_json::to_string(&request).unwrap();
-                assert_eq!(
-                    serde_json::from_str::<LaunchRequest>(&text).unwrap(),
-                    request
-                );
+                let read: LaunchRequest = serde_json::from_str(&text).unwrap();
+                assert_eq!(read, request);
             }
         }
     }
@@ -329,10 +301,8 @@ mod tests {
             ),
         ] {
             let text = format!(r#"{{"protocol":2,"name":"a",{fields}}}"#);
-            let error = serde_json::from_str::<LaunchRequest>(&text)
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(says), "{text}: {error}");
+            let error = serde_json::from_str::<LaunchRequest>(&text).unwrap_err();
+            assert!(error.to_string().contains(says), "{text}: {error}");
         }
     }
 

@@ -62,11 +62,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_as_it_is_written_and_others_are_refused() {
-        for policy in [
-            MemoryPolicy::Keep,
-            MemoryPolicy::Local,
-            MemoryPolicy::Interleave,
-        ] {
+        use MemoryPolicy::{Interleave, Keep, Local};
+        for policy in [Keep, Local, Interleave] {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         let error = "near".parse::<MemoryPolicy>().unwrap_err().to_string();

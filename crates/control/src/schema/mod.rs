@@ -1,12 +1,10 @@
 //! Every call and every reply of `org.mapper.Control`.
 //!
-//! Field names here are the names on the wire, and those of `mapperctl status --json`. A reply may
-//! gain fields without notice; a field never changes its meaning or unit without
-//! [`PROTOCOL`](crate::PROTOCOL) growing. Times are in nanoseconds and say so; CPU sets are kernel
-//! lists (`0-3,8`); what is not known is absent or null.
+//! Field names are those on the wire, and of `mapperctl status --json`. A reply may gain fields; a field changes its
+//! meaning or unit only with [`PROTOCOL`](crate::PROTOCOL). Times are in nanoseconds, CPU sets are kernel lists
+//! (`0-3,8`), and what is unknown is absent or null.
 //!
-//! What a request asks for is checked while it is read (a promise of 1.5 never gets as far as the
-//! daemon's state), by the same types that check the command line.
+//! Requests are checked while they are read, by the types that check the command line.
 
 mod adopt;
 mod explain;
@@ -38,3 +36,22 @@ pub use status::{
     Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 pub use terms::{BY_DEFAULT, RuntimeChoice, TeamsWish, Terms, Wish, Wishes};
+
+use mapper_model::bounds::OutOfRange;
+
+/// The default of `min_cpus`.
+const fn one() -> u32 {
+    1
+}
+
+fn out_of_range(what: &'static str, value: impl ToString, hint: &'static str) -> OutOfRange {
+    let value = value.to_string();
+    OutOfRange { what, value, hint }
+}
+
+fn check_pid(pid: u32, hint: &'static str) -> Result<u32, OutOfRange> {
+    match i32::try_from(pid) {
+        Ok(1..) => Ok(pid),
+        _ => Err(out_of_range("pid", pid, hint)),
+    }
+}

@@ -1,4 +1,4 @@
-//! Whether an application has its CPUs to itself, as far as the kernel can see to that.
+//! Whether an application has its CPUs to itself, as far as the kernel supports that.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

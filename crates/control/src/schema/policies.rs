@@ -1,4 +1,4 @@
-//! The policies a daemon can be told to use.
+//! The policies of a daemon.
 
 use serde::{Deserialize, Serialize};
 

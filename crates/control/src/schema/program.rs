@@ -1,5 +1,6 @@
 //! What the launcher knows of a program's file, and the settings of its OpenMP runtime.
 
+use crate::schema::out_of_range;
 use mapper_model::TeamMode;
 use mapper_model::bounds::OutOfRange;
 use serde::{Deserialize, Serialize};
@@ -7,64 +8,53 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// What the launcher found when it looked at the file that it starts.
+/// What the launcher found in the file that it starts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     /// The file, links followed.
     pub path: String,
-    /// The build id that its linker gave it, in lower-case hexadecimal digits.
+    /// The build id from the linker, in lower-case hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
-    /// The OpenMP runtime it brings along.
+    /// Its OpenMP runtime.
     #[serde(default)]
     pub openmp: LinkedOpenMp,
 }
 
-/// The longest path that the kernel takes.
+/// The longest path that the kernel accepts.
 const LONGEST_PATH: usize = 4096;
 /// Twice the digits of the longest build id in use, SHA-256.
 const LONGEST_BUILD_ID: usize = 128;
 
 impl Program {
-    /// Whether path and build id can be what they are said to be; both are kept and shown to people.
-    ///
-    /// # Errors
-    /// [`OutOfRange`] names the one that cannot.
+    /// Whether path and build id are valid.
     pub(super) fn check(&self) -> Result<(), OutOfRange> {
         let shown = |text: &str| format!("{:?}", text.chars().take(80).collect::<String>());
         if self.path.len() > LONGEST_PATH {
-            return Err(OutOfRange {
-                what: "program path",
-                value: shown(&self.path),
-                hint: "give a path of at most 4096 bytes",
-            });
+            let hint = "give a path of at most 4096 bytes";
+            return Err(out_of_range("program path", shown(&self.path), hint));
         }
-        let is_hex = |id: &str| {
-            id.len() <= LONGEST_BUILD_ID && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
-        match &self.build_id {
-            Some(id) if !is_hex(id) => Err(OutOfRange {
-                what: "build id",
-                value: shown(id),
-                hint: "give at most 128 hexadecimal digits",
-            }),
-            _ => Ok(()),
+        let id = self.build_id.as_deref().unwrap_or_default();
+        if id.len() > LONGEST_BUILD_ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let hint = "give at most 128 hexadecimal digits";
+            return Err(out_of_range("build id", shown(id), hint));
         }
+        Ok(())
     }
 }
 
-/// The OpenMP runtime that a program is linked with, as its file says.
+/// The OpenMP runtime that a program is linked with, according to its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkedOpenMp {
-    /// None, as far as the file tells: it may load one later, as Python does.
+    /// None that the file names: it may load one later, as Python does.
     #[default]
     NotAtStart,
     /// libgomp, or both.
     Libgomp,
     /// clang's or Intel's, and not libgomp.
     Libomp,
-    /// libgomp is part of the program itself, where nothing can come between.
+    /// libgomp is part of the program itself and cannot be intercepted.
     StaticLibgomp,
     /// clang's runtime is part of the program itself. OMPT may report what it does.
     StaticLibomp,
@@ -76,36 +66,29 @@ pub enum LinkedOpenMp {
 }
 
 impl LinkedOpenMp {
-    /// Why the runtime interface cannot reach the program at `path`, if so; what it reports all the same tells
-    /// otherwise.
+    /// Why the runtime interface cannot reach the program at `path`, if so, as far as the file shows.
     #[must_use]
     pub fn unreachable_because(self, path: &str) -> Option<String> {
-        let linked = match self {
-            Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => return None,
-            Self::StaticLibgomp => format!("libgomp is linked statically into {path}"),
-            Self::StaticLibomp => {
-                format!(
-                    "libomp is linked statically into {path}, and has not been seen through OMPT"
-                )
-            }
-            Self::StaticProgram => {
-                return Some(format!(
-                    "{path} is linked statically; mapper moves CPUs only, but for programs that it starts"
-                ));
-            }
-        };
-        Some(format!("{linked}; mapper moves CPUs only"))
+        match self {
+            Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => None,
+            Self::StaticLibgomp => Some(format!(
+                "libgomp is linked statically into {path}; mapper moves CPUs only"
+            )),
+            Self::StaticLibomp => Some(format!(
+                "libomp is linked statically into {path}, and has not been seen through OMPT; mapper moves CPUs only"
+            )),
+            Self::StaticProgram => Some(format!(
+                "{path} is linked statically; mapper moves CPUs only, but for programs that it starts"
+            )),
+        }
     }
 
-    /// Whether teams can be anything but fixed, and if not, why.
-    ///
-    /// # Errors
-    /// The reason, in words that follow "teams are fixed: ".
+    /// Whether teams can have this mode; if not, why, in words that follow "teams are fixed: ".
     pub const fn serves(self, teams: TeamMode) -> Result<(), &'static str> {
         match (self, teams) {
             (_, TeamMode::Fixed)
-            // A static program may be the loader, a shell or a packed program, and start others that are
-            // reached through the environment.
+            // A static program may be the loader, a shell or a packed program, and start others that the environment
+            // reaches.
             | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram | Self::Unknown, _)
             | (Self::Libomp, TeamMode::Follow) => Ok(()),
             (Self::Libomp, TeamMode::Virtual) => {
@@ -134,8 +117,7 @@ pub enum Threads {
 }
 
 impl Threads {
-    /// The default: the shim sees to the size of each region under `follow` and `virtual`, so
-    /// these start from the most there may be.
+    /// The default: under `follow` and `virtual` the shim limits each region, so that teams start with the most.
     #[must_use]
     pub const fn by_default(teams: TeamMode) -> Self {
         match teams {
@@ -186,7 +168,7 @@ impl fmt::Display for Threads {
     }
 }
 
-/// How the iterations of dynamic loops are handed out.
+/// How the iterations of dynamic loops are assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
@@ -213,7 +195,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Not a way to hand out iterations.
+/// Not a way to assign iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("give as-written or adaptive")]
 pub struct NotASchedule;
@@ -238,10 +220,8 @@ mod tests {
         for text in ["alloc", "all", "3"] {
             let threads: Threads = text.parse().unwrap();
             assert_eq!(serde_json::to_value(threads).unwrap(), text);
-            assert_eq!(
-                serde_json::from_value::<Threads>(text.into()).unwrap(),
-                threads
-            );
+            let read: Threads = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(read, threads);
         }
         assert!("0".parse::<Threads>().is_err());
         for schedule in [Schedule::AsWritten, Schedule::Adaptive] {
@@ -251,36 +231,37 @@ mod tests {
     }
 
     #[test]
-    fn no_path_is_longer_than_the_kernel_takes() {
-        let program = |length| Program {
-            path: "/".repeat(length),
-            ..Program::default()
+    fn no_path_is_longer_than_the_kernel_accepts() {
+        let check = |length| {
+            let path = "/".repeat(length);
+            Program {
+                path,
+                ..Program::default()
+            }
+            .check()
         };
-        assert!(program(LONGEST_PATH).check().is_ok());
-        let error = program(LONGEST_PATH + 1).check().unwrap_err().to_string();
-        assert!(
-            error.len() < 200 && error.contains("program path"),
-            "{error}"
-        );
+        assert!(check(LONGEST_PATH).is_ok());
+        let error = check(LONGEST_PATH + 1).unwrap_err().to_string();
+        assert!(error.len() < 200, "{error}");
+        assert!(error.contains("program path"), "{error}");
     }
 
     #[test]
     fn what_cannot_be_reached_says_so_and_keeps_fixed_teams() {
-        let linked = LinkedOpenMp::StaticLibgomp;
-        let why = linked.unreachable_because("/p").unwrap();
-        assert_eq!(
-            why,
-            "libgomp is linked statically into /p; mapper moves CPUs only"
-        );
-        assert!(linked.serves(TeamMode::Follow).is_err());
-        assert!(linked.serves(TeamMode::Fixed).is_ok());
-        let why = LinkedOpenMp::StaticLibomp
-            .unreachable_because("/p")
-            .unwrap();
-        assert_eq!(
-            why,
-            "libomp is linked statically into /p, and has not been seen through OMPT; mapper moves CPUs only"
-        );
+        for (linked, says) in [
+            (
+                LinkedOpenMp::StaticLibgomp,
+                "libgomp is linked statically into /p; mapper moves CPUs only",
+            ),
+            (
+                LinkedOpenMp::StaticLibomp,
+                "libomp is linked statically into /p, and has not been seen through OMPT; mapper moves CPUs only",
+            ),
+        ] {
+            assert_eq!(linked.unreachable_because("/p").as_deref(), Some(says));
+            assert!(linked.serves(TeamMode::Follow).is_err());
+            assert!(linked.serves(TeamMode::Fixed).is_ok());
+        }
         let why = LinkedOpenMp::StaticLibomp.serves(TeamMode::Follow);
         assert!(why.is_err_and(|why| why.contains("observed")));
         assert!(LinkedOpenMp::Libomp.serves(TeamMode::Virtual).is_err());

@@ -41,8 +41,7 @@ pub struct Account {
     pub judged_intervals: u64,
     /// Those of them in which performance was below the promise.
     pub violations: u64,
-    /// Mean share of its fair-share performance over the judged intervals, to be compared with the
-    /// promise.
+    /// Mean share of its fair-share performance over the judged intervals, comparable with the promise.
     pub achieved: Option<f64>,
     /// The promise in the unit of its performance, as last known.
     pub floor: Option<f64>,

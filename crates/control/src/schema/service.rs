@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 /// Reply to `GetInfo`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServiceInfo {
-    /// Who makes it.
+    /// The project.
     pub vendor: String,
-    /// What it is.
+    /// The program.
     pub product: String,
     /// Its version.
     pub version: String,
-    /// Where to read about it.
+    /// Its documentation.
     pub url: String,
     /// The interfaces it serves.
     pub interfaces: Vec<String>,
 }
 
 impl ServiceInfo {
-    /// What the daemon of this version says.
+    /// The reply of the daemon of this version.
     #[must_use]
     pub fn of_daemon(version: &str) -> Self {
         Self {

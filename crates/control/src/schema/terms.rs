@@ -1,11 +1,10 @@
-//! What the user asks for at a launch ([`Wishes`]), and what the launch gets ([`Terms`]).
+//! What the user requests for a launch ([`Wishes`]), and what the launch gets ([`Terms`]).
 //!
-//! A user who gives an option is obeyed. For what the user left out the daemon looks at the rules of the
-//! operator, which the launcher does not know; the reply holds the terms, complete, and the launcher
-//! applies them without looking at the wishes again.
+//! Options of the user take effect. For what the user left out the daemon applies the rules of the operator, which the
+//! launcher does not know. The terms in the reply are complete.
 
 use crate::schema::{MemoryPolicy, Partition, Schedule, Threads};
-use mapper_model::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -21,7 +20,7 @@ pub enum RuntimeChoice {
     Off,
 }
 
-/// What the user asks for. `None`: the user said nothing.
+/// What the user requests. `None`: the user said nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wishes {
     /// The name of the application.
@@ -52,19 +51,12 @@ impl Wishes {
     /// A launch for which the user gave nothing but a name.
     #[must_use]
     pub fn named(name: AppName) -> Self {
-        let AppSpec {
-            name,
-            weight,
-            cpus,
-            resizing,
-            ..
-        } = AppSpec::named(name);
         Self {
             name,
             qos: None,
-            weight,
-            cpus,
-            resizing,
+            weight: Weight::default(),
+            cpus: CpuRange::default(),
+            resizing: Resizing::default(),
             teams: None,
             threads: Wish::Open,
             schedule: Wish::Open,
@@ -74,7 +66,7 @@ impl Wishes {
         }
     }
 
-    /// Whether what the user asked for needs the runtime interface, so that no rule may turn it off.
+    /// Whether the wishes need the runtime interface, so that no rule may turn it off.
     #[must_use]
     pub fn need_runtime(&self) -> bool {
         let teams = self.teams.and_then(TeamsWish::mode);
@@ -83,7 +75,7 @@ impl Wishes {
     }
 }
 
-/// The team mode that the user asks for.
+/// The team mode that the user requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TeamsWish {
     /// `--teams` with this mode: nothing overrides it.
@@ -105,13 +97,13 @@ impl TeamsWish {
     }
 }
 
-/// A setting that the user can give by an option or by a variable of the environment.
+/// A setting that the user can give by an option or by an environment variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wish<T> {
     /// The user said nothing: rules decide.
     #[default]
     Open,
-    /// The environment says it, and what it says stays.
+    /// The environment sets it, and takes precedence over rules.
     Environment,
     /// The user gave the option.
     Asked(T),
@@ -123,7 +115,7 @@ impl<T> Wish<T> {
         option.map_or(Self::Open, Self::Asked)
     }
 
-    /// The same with a look at the variable of the environment.
+    /// The same, or the environment's if its variable is set.
     #[must_use]
     pub fn or_environment<V>(self, variable: Option<V>) -> Self {
         match (self, variable) {
@@ -132,7 +124,7 @@ impl<T> Wish<T> {
         }
     }
 
-    /// What the option says, or what a rule says where the user said nothing.
+    /// The option's value, or a rule's where the user said nothing.
     pub fn or_rule(self, rule: Option<T>) -> Option<T> {
         match self {
             Self::Asked(value) => Some(value),
@@ -165,10 +157,10 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Wish<T> {
         match Option::<String>::deserialize(deserializer)?.as_deref() {
             None => Ok(Self::Open),
             Some(ENVIRONMENT) => Ok(Self::Environment),
-            Some(text) => text
-                .parse()
-                .map(Self::Asked)
-                .map_err(serde::de::Error::custom),
+            Some(text) => {
+                let value = text.parse().map_err(serde::de::Error::custom)?;
+                Ok(Self::Asked(value))
+            }
         }
     }
 }
@@ -176,17 +168,17 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Wish<T> {
 /// [`Terms::teams_by`] where the default decided.
 pub const BY_DEFAULT: &str = "by default";
 
-/// What a launch gets for its OpenMP runtime: complete, the launcher only applies it.
+/// What a launch gets for its OpenMP runtime. Complete: the launcher only applies it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Terms {
     /// The mode of teams.
     pub teams: TeamMode,
     /// Who decided the mode, such as `rule 2 of /etc/mapper/mapper.toml`.
     pub teams_by: String,
-    /// How many threads to start with; `None`: as the environment says.
+    /// How many threads to start with; `None`: as the environment sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Threads>,
-    /// How dynamic loops are handed out; `None`: as the program and its environment say.
+    /// How dynamic loops are assigned; `None`: as the program and its environment set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
     /// The most CPUs that the program may get, where the user or the operator limits them.
@@ -225,14 +217,15 @@ mod tests {
     #[test]
     fn teams_that_are_asked_for_and_adaptive_loops_need_the_runtime_interface() {
         let wishes = || Wishes::named(AppName::new("a").unwrap());
-        let with = |teams| Wishes {
-            teams: Some(teams),
-            ..wishes()
-        };
-        assert!(!wishes().need_runtime());
-        assert!(!with(TeamsWish::Auto).need_runtime());
-        assert!(!with(TeamsWish::Named(TeamMode::Fixed)).need_runtime());
-        assert!(with(TeamsWish::Checked(TeamMode::Follow)).need_runtime());
+        for (teams, needs) in [
+            (None, false),
+            (Some(TeamsWish::Auto), false),
+            (Some(TeamsWish::Named(TeamMode::Fixed)), false),
+            (Some(TeamsWish::Checked(TeamMode::Follow)), true),
+        ] {
+            let wishes = Wishes { teams, ..wishes() };
+            assert_eq!(wishes.need_runtime(), needs, "{teams:?}");
+        }
         let adaptive = Wishes {
             schedule: Wish::Asked(Schedule::Adaptive),
             ..wishes()
