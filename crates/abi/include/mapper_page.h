@@ -34,8 +34,7 @@
 // Bit of `runtimes`: LLVM's (or Intel's) libomp.
 #define MAPPER_RUNTIME_LIBOMP 2
 
-// Bit of `flags`: barriers may spin for long, because nothing in the environment told the runtime
-// otherwise; the program suffers when it is given fewer CPUs than it has threads. It is told, not kept from it.
+// Bit of `flags`: barriers may spin for long, so that the program suffers from fewer CPUs than threads.
 #define MAPPER_FLAG_WAITS_SPIN 1
 
 // Bit of `flags`: `wait_ns` in the slots is measured.
@@ -44,16 +43,13 @@
 // Bit of `flags`: some threads share the last slot.
 #define MAPPER_FLAG_SLOTS_EXHAUSTED 4
 
-// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for
-// one another.
+// Bit of `flags`: threads without a CPU are not parked any more, for iterations of a loop waited for one another.
 #define MAPPER_FLAG_PARKING_ENDED 8
 
-// Bit of `flags`: threads of virtual teams that take turns share thread-local storage, as none of the
-// program's modules can tell.
+// Bit of `flags`: threads of virtual teams that alternate on a kernel thread share thread-local storage.
 #define MAPPER_FLAG_STORAGE_SHARED 16
 
-// Bit of `flags`: a copy of libomp is linked in so that the shim is told what it does, by OMPT, and cannot
-// come between.
+// Bit of `flags`: the shim only observes a linked copy of libomp, by OMPT, and cannot intercept it.
 #define MAPPER_FLAG_OBSERVED 32
 
 // Value of `teams_off`: the program called `omp_set_num_threads`.
@@ -98,8 +94,7 @@
 // Value of `teams_off`: no virtual teams, for a module uses an entry point that is not served.
 #define MAPPER_TEAMS_OFF_UNSERVED 14
 
-// Value of `teams_off`: virtual teams were given up, for threads waited for one another without
-// OpenMP.
+// Value of `teams_off`: virtual teams were given up, for threads waited for one another without OpenMP.
 #define MAPPER_TEAMS_OFF_STALLED 15
 
 // Value of `teams_off`: teams are not virtual while the program lets the runtime choose their sizes.
@@ -108,19 +103,16 @@
 // Value of `teams_off`: some teams are not virtual, being larger than virtual teams can be.
 #define MAPPER_TEAMS_OFF_TOO_LARGE 17
 
-// Value of `teams_off`: teams do not follow, for the shim is only told of them (`FLAG_OBSERVED`) and finds no
-// way to set their size.
+// Value of `teams_off`: teams do not follow, for the shim only observes them and cannot set their size.
 #define MAPPER_TEAMS_OFF_OBSERVED 18
 
-// Value of `teams_off`: virtual teams were given up, for the thread that watches over them failed.
+// Value of `teams_off`: virtual teams were given up, for the thread that monitors them failed.
 #define MAPPER_TEAMS_OFF_UNWATCHED 19
 
-// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle of its
-// library.
+// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle.
 #define MAPPER_TEAMS_OFF_BY_HANDLE 20
 
-// Value of `teams_off`: no virtual teams, for a module with constructs of OpenMP sets what the kernel keeps for
-// each thread, or addresses single threads.
+// Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
 #define MAPPER_TEAMS_OFF_KERNEL_STATE 21
 
 // Value of `progress_kind`: the application reports work done.
@@ -135,14 +127,13 @@
 // Value of `team_mode`: the team of an outermost region has as many threads as there are CPUs.
 #define MAPPER_TEAM_MODE_FOLLOW 1
 
-// Value of `team_mode`: teams have the size the program expects, carried by as many OS threads as
-// there are CPUs.
+// Value of `team_mode`: teams have the size the program expects, on as many OS threads as there are CPUs.
 #define MAPPER_TEAM_MODE_VIRTUAL 2
 
 // Zero words between the report and the slots, which start at 4096.
 #define MAPPER_RESERVED_WORDS 384
 
-// Written once, before anybody else sees the page.
+// Written once, before any other process has the page.
 struct MAPPER_ALIGNED(128) mapper_header {
   // `PAGE_MAGIC`.
   uint64_t magic;
@@ -156,13 +147,13 @@ struct MAPPER_ALIGNED(128) mapper_header {
 
 // What the application may use. Written by the daemon alone.
 struct MAPPER_ALIGNED(128) mapper_allocation_block {
-  // Odd while the daemon writes; half of it is the generation. Also usable as a futex word.
+  // Odd while the daemon writes; half of it is the generation. Also a futex word.
   uint32_t sequence;
   // How many CPUs the application has; 0 before the first decision.
   uint32_t cpu_count;
   // What the shim may do with teams: one of `TEAM_MODE_*`.
   uint32_t team_mode;
-  // Largest team that makes sense for this application; 0 for no such limit.
+  // Largest useful team for this application; 0 for no limit.
   uint32_t max_team;
   // NUMA nodes of the CPUs, bit *n* for node *n*.
   uint64_t node_mask;
@@ -170,7 +161,7 @@ struct MAPPER_ALIGNED(128) mapper_allocation_block {
   uint64_t cpu_mask[MAPPER_MASK_WORDS];
 };
 
-// What the application says about itself as a whole. Written by the application alone.
+// What the application reports about itself as a whole. Written by the application alone.
 struct MAPPER_ALIGNED(128) mapper_report_block {
   // Sum of `RUNTIME_*`: the runtimes that have started a region or a loop.
   uint32_t runtimes;
@@ -180,27 +171,26 @@ struct MAPPER_ALIGNED(128) mapper_report_block {
   uint32_t teams_off;
   // Sequence number of the allocation that the latest outermost region was started under.
   uint32_t applied_sequence;
-  // Team size asked for at that region.
+  // Team size requested at that region.
   uint32_t team_size;
   // `omp_get_max_threads()` before the first region.
   uint32_t max_threads;
   // Slots handed out so far; the slots below it may be in use.
   uint32_t slots_claimed;
-  // Slots below `slots_claimed` that their threads gave back.
+  // Slots below `slots_claimed` that their threads released.
   uint32_t slots_released;
-  // Futex word that parked threads wait on: counted up and woken by the daemon after each new
-  // allocation, and by the application's own threads when a loop is exhausted.
+  // Futex word that parked threads wait on: incremented by the daemon after each new allocation, and by the
+  // application's own threads when a loop is exhausted.
   uint32_t doorbell;
-  // CPUs, of those of the allocation that `applied_sequence` names, that the application's parallel
-  // regions do not need; 0 for none. Set to 0 before another allocation is applied.
+  // CPUs of the allocation `applied_sequence` that the application's regions do not need. Set to 0 before another
+  // allocation is applied.
   uint32_t spare_cpus;
-  // How often threads of a virtual team had to be run beside their carrier, for another one did not
-  // come to a construct of OpenMP in time.
+  // How often threads of a virtual team had to be run beside their carrier, since another one did not reach a
+  // construct of OpenMP in time.
   uint32_t preemptions;
 };
 
-// What the application's own code says, through the C interface. Written by the application alone,
-// by any of its threads.
+// What the application's own code reports, through the C interface. Written by any of its threads.
 struct MAPPER_ALIGNED(128) mapper_own_report_block {
   // How progress was reported last: one of `PROGRESS_*`, 0 for not at all.
   uint32_t progress_kind;
@@ -210,16 +200,15 @@ struct MAPPER_ALIGNED(128) mapper_own_report_block {
   uint64_t work_done;
   // `CLOCK_MONOTONIC` of the latest report of work.
   uint64_t work_at_ns;
-  // Latency lately: the bits of a double, in nanoseconds.
+  // Recent latency: the bits of a double, in nanoseconds.
   uint64_t latency_ns;
   // `CLOCK_MONOTONIC` of the latest report of a latency.
   uint64_t latency_at_ns;
-  // The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not said.
+  // The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not reported.
   uint64_t cpu_range;
 };
 
-// What one thread has done. Written by its owner; by several threads, with atomic additions, when
-// it is the last slot.
+// What one thread has done. Written by its owner, or with atomic additions by several if it is the last slot.
 struct MAPPER_ALIGNED(128) mapper_thread_slot {
   // Process id (high half) and thread id (low half) of the owner; 0 when free.
   uint64_t owner;
@@ -231,20 +220,20 @@ struct MAPPER_ALIGNED(128) mapper_thread_slot {
   uint64_t wait_ns;
   // `CLOCK_MONOTONIC` (coarse) at the last region or loop that was completed.
   uint64_t last_progress_ns;
-  // Identity of the region this thread started last: a hash of its function's place in the program,
-  // the same in every run; the function's address where there is none; 0 before the first.
+  // Identity of the region this thread started last: a hash of its function's place in the program, the same in every
+  // run, or the function's address; 0 before the first.
   uint64_t region;
 };
 
 // The whole page.
 struct MAPPER_ALIGNED(128) mapper_page {
-  // Who made it.
+  // Written by the daemon.
   struct mapper_header header;
   // Daemon to application.
   struct mapper_allocation_block allocation;
   // Application to daemon.
   struct mapper_report_block report;
-  // The application's own words to the daemon.
+  // The application's own code to the daemon.
   struct mapper_own_report_block own;
   // Room for later parts.
   uint64_t reserved[MAPPER_RESERVED_WORDS];

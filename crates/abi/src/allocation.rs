@@ -24,8 +24,8 @@ impl Generation {
         Self(number)
     }
 
-    #[must_use]
     /// The number.
+    #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }

@@ -44,14 +44,14 @@ const fn one() -> u32 {
     1
 }
 
-fn out_of_range(what: &'static str, value: impl ToString, hint: &'static str) -> OutOfRange {
-    let value = value.to_string();
+fn out_of_range(what: &'static str, value: impl Into<String>, hint: &'static str) -> OutOfRange {
+    let value = value.into();
     OutOfRange { what, value, hint }
 }
 
 fn check_pid(pid: u32, hint: &'static str) -> Result<u32, OutOfRange> {
     match i32::try_from(pid) {
         Ok(1..) => Ok(pid),
-        _ => Err(out_of_range("pid", pid, hint)),
+        _ => Err(out_of_range("pid", pid.to_string(), hint)),
     }
 }
