@@ -1,6 +1,5 @@
 //! How the threads of a team go through a loop whose chunks grow ([`crate::shared_loop`]).
 
-use crate::adaptive_schedule;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
@@ -9,7 +8,7 @@ use crate::shared_loop::{BEING_MADE, Chunk, FREE, LOOPS, SharedLoop, SharedLoops
 use crate::team_record::TeamRecord;
 use crate::thread_state::ThreadState;
 
-/// Has the thread take chunks of a loop that it begins, if that is the team record's way.
+/// Has the thread take chunks of a loop that it begins, where the loops of the region grow.
 pub fn begin(thread: &ThreadState, span: impl FnOnce() -> Span) -> bool {
     let found = thread
         .record()
@@ -26,15 +25,7 @@ pub fn begin(thread: &ThreadState, span: impl FnOnce() -> Span) -> bool {
     true
 }
 
-/// Makes the loop in which the threads of a region begin.
-pub fn prepare_first(record: &TeamRecord, span: impl FnOnce() -> Span) {
-    if let Some(shared) = record.loops_of_region.and_then(SharedLoops::first_loop) {
-        prepare(record, shared, 1, span);
-    }
-}
-
-/// Makes the loop, unless another thread does or has done; waits until that is done and, before, until
-/// the place is free.
+/// Sets the loop up unless another thread has; waits until that is done and until the place is free.
 fn prepare(record: &TeamRecord, shared: &SharedLoop, number: u64, span: impl FnOnce() -> Span) {
     let mut span = Some(span);
     loop {
@@ -66,7 +57,7 @@ pub fn next(thread: &ThreadState, shared: &'static SharedLoop) -> Option<Chunk> 
     chunk
 }
 
-/// The thread needs the loop no more; the last one to say so frees its place.
+/// The thread has left the loop; the last one frees its place.
 fn leave(thread: &ThreadState, shared: &SharedLoop) {
     let members = thread
         .record()
@@ -76,25 +67,23 @@ fn leave(thread: &ThreadState, shared: &SharedLoop) {
     }
 }
 
-/// Has the loop in which a region begins dispensed by the shim, if that is wanted and the region is an
-/// outermost one; says whether it is.
+/// Has the shim dispense the loop in which an outermost region begins, if the user wants that; says whether it does.
 ///
 /// # Safety
-/// `team record` is the [`TeamRecord`] of the region.
+/// `record` is the [`TeamRecord`] of the region.
 pub unsafe fn prepare_loop(record: *mut c_void, span: impl FnOnce() -> Span) -> bool {
     // SAFETY: the caller vouches for it.
     let record = unsafe { &*record.cast::<TeamRecord>() };
     let applies = record.loops_of_region.is_some()
         && record.first_loop != 0
         && record.runtime.level(record.family) == 0;
-    if applies {
-        adaptive_schedule::prepare_first(record, span);
+    if applies && let Some(shared) = record.loops_of_region.and_then(SharedLoops::first_loop) {
+        prepare(record, shared, 1, span);
     }
     applies
 }
 
-/// Deals the iterations of a loop out to the nodes of the program's CPUs; `team` is how many threads there are to take
-/// them, where the number of CPUs has not been decided.
+/// Divides a loop among the NUMA nodes of the program's CPUs; `team` is its threads, where the CPUs are not known.
 pub fn deal(shared: &SharedLoop, span: Span, team: u32) {
     let cpus = match attachment::cpu_count() {
         0 => team,

@@ -1,15 +1,12 @@
 //! The page shared with the daemon, as this process sees it.
 //!
-//! *Life.* The first OpenMP call of any thread looks for the page; whoever maps it first wins, the
-//! others drop theirs, so no lock is needed. From then on it stays mapped. A process that never
-//! attaches (no variables, wrong token, wrong version) is *inert*: everything passes through.
+//! *Life.* The first OpenMP call of any thread maps the page; of several threads one wins, without a lock. It stays
+//! mapped. A process without a page (no variables, wrong token or version) is *inert*: every call passes through.
 //!
-//! *Slots.* A thread claims a slot when it first counts and gives it back when it ends, the process
-//! all of them when it exits. The child of a fork has its parent's page and must not write to its
-//! parent's slots: a fork handler forgets the slot of the one thread that the child has.
+//! *Slots.* A thread claims a slot when it first counts and releases it when it ends; the process releases all at
+//! exit. The child of a fork must not write to its parent's slots, so a fork handler forgets the slot.
 //!
-//! *Invariants.* Reading the team limit without a change of the allocation is one relaxed load from
-//! the page and one from a static.
+//! *Invariants.* The team limit costs two relaxed loads while the allocation does not change.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -21,18 +18,17 @@ use mapper_abi::{
     ClientPage, ReportFlags, Runtimes, SlotClaim, SlotOwner, SlotSharing, TeamMode, TeamsOff, Token,
 };
 
-use crate::environment;
 use crate::features::{TeamsWanted, features};
-use crate::logical;
 use crate::shield::shielded;
 use crate::thread_state::{self, ThreadState};
+use crate::{environment, logical};
 
-/// A page and what goes with it.
+/// A page and its settings.
 struct Attachment {
     page: ClientPage,
-    /// The mode chosen at launch. The page can only take liberties back, not give them.
+    /// The mode chosen at launch; the page can only restrict it.
     teams: TeamMode,
-    /// Its destructor gives a thread's slot back.
+    /// Its destructor releases a thread's slot.
     thread_end: libc::pthread_key_t,
 }
 
@@ -40,30 +36,27 @@ struct Attachment {
 static ATTACHMENT: AtomicPtr<Attachment> = AtomicPtr::new(null_mut());
 /// Process id; changes in the child of a fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The sequence number to compare with what is known: the page's under `follow`, else one that never
-/// changes, so that both modes take the same path.
+/// The sequence number to compare: the page's unless teams are fixed, else one that never changes.
 static WATCHED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER_PUBLISHED).cast_mut());
 static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
 /// The number of CPUs: the page's once attached.
 static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECIDED).cast_mut());
 static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
-/// What the user asked for is in force, for every thread that sees this.
+/// The settings are known to every thread that sees this.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 /// See [`teams_follow`].
 static TEAMS_FOLLOW: AtomicBool = AtomicBool::new(false);
-/// The sequence number of the allocation last read (high half) and the team limit that follows from
-/// it (low half).
+/// The sequence number of the allocation last read (high half) and its team limit (low half).
 static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
 /// Sequence number and team size last reported.
 static REPORTED: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The value of `KNOWN_LIMIT` before the first look: no limit, and an odd sequence number, which no
-/// allocation read has.
+/// Before the first read: no limit, and an odd sequence number, which no allocation read has.
 const NOTHING_KNOWN: u64 = u64::MAX;
 
 /// No limit to the size of teams.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// The address that stands for "looked for and not there"; never dereferenced.
+/// The address that stands for "searched and not there"; never dereferenced.
 fn inert() -> *mut Attachment {
     static MARK: u8 = 0;
     (&raw const MARK).cast_mut().cast()
@@ -78,7 +71,7 @@ fn attachment() -> Option<&'static Attachment> {
     Some(unsafe { &*attachment })
 }
 
-/// Whether the page was looked for and is not there.
+/// Whether the page was searched and is not there.
 #[inline(always)]
 pub fn is_inert() -> bool {
     ATTACHMENT.load(Ordering::Relaxed) == inert()
@@ -88,26 +81,30 @@ pub fn is_inert() -> bool {
 #[inline(always)]
 pub fn slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
     match thread.slot.get() {
-        Some(slot) if !thread.slot_is_shared.get() => Some(SlotClaim {
-            slot,
-            sharing: SlotSharing::Own,
-        }),
         Some(slot) => Some(SlotClaim {
             slot,
-            sharing: SlotSharing::Shared,
+            sharing: sharing(thread),
         }),
         None => claim_slot(thread),
     }
 }
 
-/// Finds the page unless that has been tried, so that what the user asked for is known.
+#[inline(always)]
+fn sharing(thread: &ThreadState) -> SlotSharing {
+    match thread.slot_is_shared.get() {
+        true => SlotSharing::Shared,
+        false => SlotSharing::Own,
+    }
+}
+
+/// Maps the page unless that has been tried, so that the settings are known.
 #[inline]
 pub fn settle() {
     if !SETTLED.load(Ordering::Acquire) {
         let _ = shielded(|| {
             attach();
-            // Another thread may have attached and not have come to this yet. Waiting for it could be for ever,
-            // in the child of a fork; doing the same twice does no harm.
+            // Another thread may have attached and not be here yet. Waiting for it could last for ever in the
+            // child of a fork; doing it twice does no harm.
             watch();
             SETTLED.store(true, Ordering::Release);
             Some(())
@@ -128,7 +125,7 @@ fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
         thread
             .slot_is_shared
             .set(claim.sharing == SlotSharing::Shared);
-        // SAFETY: the key was made by `attach`. A value other than null has the destructor called.
+        // SAFETY: the key was made by `attach`; any value but null has the destructor called.
         unsafe { libc::pthread_setspecific(attachment.thread_end, inert().cast()) };
         Some(claim)
     })
@@ -139,12 +136,12 @@ fn is_gone(process: u32) -> bool {
     let Ok(process) = libc::pid_t::try_from(process) else {
         return true;
     };
-    // SAFETY: signal 0 only asks whether the process exists; 0 and negative numbers mean groups.
+    // SAFETY: signal 0 only tests the process; 0 and negative numbers would name groups.
     let failed = process > 0 && unsafe { libc::kill(process, 0) } != 0;
     failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The calling thread as owner of a slot.
+/// The calling thread as the owner of a slot.
 fn owner() -> SlotOwner {
     SlotOwner {
         process: PROCESS.load(Ordering::Relaxed),
@@ -152,18 +149,16 @@ fn owner() -> SlotOwner {
     }
 }
 
-/// The kernel's number of the calling thread: without a system call, as far as the C library tells.
-///
-/// A thread claims its slot at its first construct, and by then the program may have given up all system calls but a
-/// few (seccomp). What the C library makes of the number is the kernel's interface: the clock of a thread's CPU time is
-/// `!number << 3 | 6` (`CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, `include/linux/posix-timers.h`).
+/// The kernel's number of the calling thread, without a system call where the C library tells: the program may have
+/// given up most of them (seccomp) by then. The clock of a thread's CPU time is `!number << 3 | 6`
+/// (`CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, `include/linux/posix-timers.h`), which is the kernel's interface.
 fn thread_number() -> libc::pid_t {
     const KIND_BITS: u32 = 3;
     const OF_A_THREAD: libc::clockid_t = 6;
-    // A member of a virtual team may run on another thread than the C library says.
+    // A member of a virtual team may run on another OS thread than the C library says.
     if crate::thread_state::current().member.get().is_none() {
         let mut clock = 0;
-        // SAFETY: the thread is the calling one; the clock is written to a place of this function's own.
+        // SAFETY: the thread is the calling one; `clock` is a local variable.
         let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
         if failed == 0 && clock & ((1 << KIND_BITS) - 1) == OF_A_THREAD {
             return !(clock >> KIND_BITS);
@@ -187,53 +182,44 @@ fn attach() {
             inert()
         }
     };
-    // Before anybody of this program can have a slot: it may have become of another one by `exec`.
-    let leftovers = match found == inert() {
-        true => None,
-        // SAFETY: made by `Box::into_raw` above and shown to nobody.
-        false => Some(
-            unsafe { &*found }
-                .page
-                .leftovers(std::process::id(), is_gone),
-        ),
-    };
+    // Before this program can have a slot: it may have replaced another one by `exec`.
+    let leftovers = (found != inert()).then(|| {
+        // SAFETY: made by `Box::into_raw` above and not published yet.
+        let page = unsafe { &(*found).page };
+        page.leftovers(std::process::id(), is_gone)
+    });
     let won = ATTACHMENT
         .compare_exchange(null_mut(), found, Ordering::AcqRel, Ordering::Acquire)
         .is_ok();
-    if won && found != inert() {
-        if let (Some(attachment), Some(leftovers)) = (attachment(), leftovers) {
-            attachment.page.discard(&leftovers);
-        }
+    if won && let (Some(attachment), Some(leftovers)) = (attachment(), &leftovers) {
+        attachment.page.discard(leftovers);
         watch();
         (features().attached)();
-        // SAFETY: the handlers are functions of this library, which is never unloaded while the
-        // program runs, being preloaded. A failure to register means lost counts at worst.
+        // SAFETY: the handlers are functions of this library, which is preloaded, hence never unloaded. Failing to
+        // register means lost counts at worst.
         unsafe {
             libc::pthread_atfork(None, None, Some(after_fork_in_child));
             libc::atexit(at_exit);
         }
-    } else if !won && found != inert() {
-        // SAFETY: made by `Box::into_raw` above and shown to nobody.
+    } else if !won && leftovers.is_some() {
+        // SAFETY: made by `Box::into_raw` above and never published.
         drop(unsafe { Box::from_raw(found) });
     }
 }
 
-/// Has the page's number of CPUs looked at from now on and, unless teams are fixed, its sequence number
-/// compared with what is known.
+/// Watches the page's number of CPUs and, unless teams are fixed, its sequence number.
 fn watch() {
-    if let Some(attachment) = attachment() {
-        let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
-        CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
-        TEAMS_FOLLOW.store(attachment.teams == TeamMode::Follow, Ordering::Relaxed);
-        let teams = match attachment.teams {
-            TeamMode::Virtual => TeamsWanted::Logical,
-            _ => TeamsWanted::Real,
-        };
-        (features().mode_is_known)(teams);
-    }
-    if let Some(attachment) = attachment()
-        && attachment.teams != TeamMode::Fixed
-    {
+    let Some(attachment) = attachment() else {
+        return;
+    };
+    let cpu_count: *const AtomicU32 = attachment.page.cpu_count_word();
+    CPU_COUNT.store(cpu_count.cast_mut(), Ordering::Relaxed);
+    TEAMS_FOLLOW.store(attachment.teams == TeamMode::Follow, Ordering::Relaxed);
+    (features().mode_is_known)(match attachment.teams {
+        TeamMode::Virtual => TeamsWanted::Logical,
+        _ => TeamsWanted::Real,
+    });
+    if attachment.teams != TeamMode::Fixed {
         let sequence: *const AtomicU32 = attachment.page.sequence_word();
         WATCHED.store(sequence.cast_mut(), Ordering::Relaxed);
     }
@@ -251,7 +237,7 @@ fn find() -> Result<Attachment, String> {
     };
     let page = ClientPage::open(path, token).map_err(|error| error.to_string())?;
     let mut thread_end = 0;
-    // SAFETY: `thread_end` is a place for the key; the destructor is a function of this library.
+    // SAFETY: `thread_end` is a local variable; the destructor is a function of this library.
     let failed = unsafe { libc::pthread_key_create(&raw mut thread_end, Some(at_thread_end)) };
     if failed != 0 {
         return Err("the process has no thread-specific key left".to_owned());
@@ -274,13 +260,9 @@ unsafe extern "C" fn at_thread_end(_: *mut c_void) {
     let thread = thread_state::current();
     (features().thread_ends)(thread);
     if let (Some(slot), Some(attachment)) = (thread.slot.take(), attachment()) {
-        let sharing = match thread.slot_is_shared.get() {
-            true => SlotSharing::Shared,
-            false => SlotSharing::Own,
-        };
-        attachment
-            .page
-            .release_slot(SlotClaim { slot, sharing }, owner());
+        let sharing = sharing(thread);
+        let claim = SlotClaim { slot, sharing };
+        attachment.page.release_slot(claim, owner());
     }
 }
 
@@ -301,7 +283,7 @@ unsafe extern "C" fn after_fork_in_child() {
     (features().forked)(thread);
 }
 
-/// The sequence number of the allocation; a constant unless teams follow it.
+/// The sequence number of the allocation; a constant while teams are fixed.
 #[inline(always)]
 pub fn sequence() -> u32 {
     let watched = WATCHED.load(Ordering::Relaxed);
@@ -315,7 +297,7 @@ pub fn teams_follow() -> bool {
     TEAMS_FOLLOW.load(Ordering::Relaxed)
 }
 
-/// How many CPUs the program has now; 0 when nothing has been decided.
+/// The CPUs that the program has now; 0 before the first decision.
 #[inline(always)]
 pub fn cpu_count() -> u32 {
     let count = CPU_COUNT.load(Ordering::Relaxed);
@@ -341,34 +323,29 @@ pub fn shares_cpus() -> bool {
     attachment().is_some_and(|attachment| attachment.page.has_other_processes(process))
 }
 
-/// Iterations and regions that all threads that share the page have completed so far.
+/// Iterations and regions completed so far by all threads that share the page.
 pub fn completions() -> u64 {
     attachment().map_or(0, |attachment| attachment.page.completions())
 }
 
-/// How many threads the allocation allows a team that follows it.
+/// The largest team that the allocation allows, of real threads.
 #[inline]
 pub fn team_limit() -> u32 {
     if logical::is_wanted() {
         return NO_LIMIT;
     }
-    limit()
+    carrier_limit()
 }
 
-/// Reads the allocation if it has changed, so that what is reported next is about it. Not under `fixed`.
+/// Reads the allocation if it has changed, so that the next report is about it. Not under `fixed`.
 #[inline]
 pub fn note_allocation() {
-    let _ = limit();
+    let _ = carrier_limit();
 }
 
-/// How many OS threads the allocation allows a virtual team.
+/// The most OS threads that the allocation allows a team.
 #[inline]
 pub fn carrier_limit() -> u32 {
-    limit()
-}
-
-#[inline]
-fn limit() -> u32 {
     let known = KNOWN_LIMIT.load(Ordering::Relaxed);
     if high(known) == sequence() {
         low(known)
@@ -383,9 +360,9 @@ fn read_limit() -> u32 {
     let sequence = sequence();
     let read = attachment().and_then(|attachment| attachment.page.allocation());
     let Some(read) = read else {
-        // The daemon lost its CPU, or its life, while it wrote: what was known holds until it has gone on. Of an
-        // even number this would say that the allocation under it had been read.
-        if is_being_written(sequence) {
+        // The daemon was interrupted while it wrote: the known limit holds until it continues. Of an even number
+        // this would say that the allocation under it had been read.
+        if sequence % 2 == 1 {
             KNOWN_LIMIT.store(pack(sequence, low(known)), Ordering::Relaxed);
         }
         return low(known);
@@ -402,11 +379,6 @@ fn read_limit() -> u32 {
     };
     KNOWN_LIMIT.store(pack(read.sequence, limit), Ordering::Relaxed);
     limit
-}
-
-/// Whether this is the sequence number of an allocation that is not complete, or of none.
-fn is_being_written(sequence: u32) -> bool {
-    sequence % 2 == 1
 }
 
 /// Whether a team of this size, under the allocation last read, has not been reported yet.
@@ -440,51 +412,36 @@ pub fn reported_team() -> u32 {
     }
 }
 
-/// How many threads of the application have come to a construct of OpenMP and not ended, in all processes
-/// that share the page.
+/// Threads of the application, in all processes of the page, that came to an OpenMP construct and have not ended.
 pub fn threads() -> u32 {
     attachment().map_or(0, |attachment| attachment.page.threads())
 }
 
-/// Reports a runtime that is in use.
+/// Reports a runtime in use.
 pub fn report_runtime(runtimes: Runtimes) {
     if let Some(report) = report()
         && report.runtimes.load(Ordering::Relaxed) & runtimes.bits() == 0
     {
         report.runtimes.fetch_or(runtimes.bits(), Ordering::Relaxed);
-        report
-            .flags
-            .fetch_or(ReportFlags::WAIT_MEASURED.bits(), Ordering::Relaxed);
+        report_flag(ReportFlags::WAIT_MEASURED);
         if environment::spinning_runtimes().intersects(runtimes) {
-            report
-                .flags
-                .fetch_or(ReportFlags::WAITS_SPIN.bits(), Ordering::Relaxed);
+            report_flag(ReportFlags::WAITS_SPIN);
         }
     }
 }
 
-/// Reports that a copy of libomp is heard by OMPT alone.
+/// Sets a flag of the report.
 #[cold]
-pub fn report_observed() {
+pub fn report_flag(flag: ReportFlags) {
     if let Some(report) = report() {
-        let flag = ReportFlags::OBSERVED.bits();
-        report.flags.fetch_or(flag, Ordering::Relaxed);
+        report.flags.fetch_or(flag.bits(), Ordering::Relaxed);
     }
 }
 
-/// Reports how many CPUs regions do not need.
+/// Reports the CPUs that regions do not need.
 pub fn report_spare(cpus: u32) {
     if let Some(report) = report() {
         report.spare_cpus.store(cpus, Ordering::Relaxed);
-    }
-}
-
-/// Reports that threads are not parked any more.
-#[cold]
-pub fn report_parking_ended() {
-    if let Some(report) = report() {
-        let flag = ReportFlags::PARKING_ENDED.bits();
-        report.flags.fetch_or(flag, Ordering::Relaxed);
     }
 }
 
@@ -500,7 +457,7 @@ pub fn report_storage(is_shared: bool) {
     }
 }
 
-/// Reports that a carrier was helped out.
+/// Reports that suspended members were run beside their carrier.
 #[cold]
 pub fn report_preemption() {
     if let Some(report) = report() {
@@ -508,14 +465,14 @@ pub fn report_preemption() {
     }
 }
 
-/// Reports the team that the program would use by itself; the largest that any of its threads says.
+/// Reports the team that the program would use by itself: the largest of its threads.
 pub fn report_max_threads(max_threads: u32) {
     if let Some(report) = report() {
         report.max_threads.fetch_max(max_threads, Ordering::Relaxed);
     }
 }
 
-/// Reports why teams do not follow or are not virtual; the reason given last.
+/// Reports why teams do not follow or are not virtual; the last reason stays.
 #[cold]
 pub fn report_teams_off(reason: TeamsOff) {
     if let Some(attachment) = attachment()

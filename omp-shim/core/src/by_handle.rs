@@ -1,58 +1,49 @@
-//! Functions of a runtime that the program looks up by a handle of its library.
+//! Functions of a runtime that the program looks up by a handle of its library (`ctypes`, threadpoolctl).
 //!
-//! *Problem.* A program that calls `dlsym(handle, "omp_set_num_threads")`, as Python's `ctypes` and with it
-//! threadpoolctl do, gets the runtime's own function. The call by its address does not pass the shim. A team
-//! size set so would not be kept where the shim decides on sizes, and a member of a virtual team that asks the
-//! runtime for its number is told about a thread without a team.
+//! *Problem.* Calls by such an address do not pass the shim: a team size set so would not be kept, and a member of a
+//! virtual team would get the answer for a thread without a team.
 //!
-//! *Approach.* The shim stands in for `dlsym`, to learn that such a function has been looked up, and to do
-//! what keeps results right from there on:
+//! *Approach.* The shim exports `dlsym`, to learn of the lookup and to keep results right afterwards:
 //!
-//! - *settings*: virtual teams compare what they know with what the runtime says, before every region and in every
-//!   member (`virtual_team::control_variables`); `omp_set_num_threads` and `omp_set_dynamic` count as called, so
-//!   that `follow` leaves the sizes alone;
-//! - *critical sections without a name, and atomics*: the shim's own function is the answer, as virtual teams
-//!   have locks of their own for these;
-//! - *what else is a team's business*: no more virtual teams from the next region on. Who looks it up
-//!   within a virtual region gets the shim's own function.
+//! - *settings*: virtual teams compare what they noted with the runtime before every region and in every member
+//!   (`virtual_team::control_variables`); `omp_set_num_threads` and `omp_set_dynamic` count as called;
+//! - *unnamed critical sections and atomics*: the shim's own function is the answer, for virtual teams have locks of
+//!   their own;
+//! - *other functions of teams*: no virtual teams from the next region on; within a virtual region the shim's own
+//!   function is the answer.
 //!
-//! The shim's own function finds the runtime by its caller. So it is the answer only where whoever looks it up is
-//! served by the runtime in which it was found.
+//! The shim's own function finds the runtime by its caller, so it is the answer only where the module that looks it
+//! up uses the runtime in which it was found.
 //!
-//! *Invariants.* `dlsym` is called before anything is set up (sanitizers look for what they replace), by threads
-//! that hold locks, and for handles whose meaning depends on who calls. So the stand-in jumps on to the
-//! next `dlsym` with the arguments and the return address as they were, unless the answer is the shim's own; for the
-//! special handles and for names that are not OpenMP's nothing is done before but to look at them, nor anything
-//! called. The program's own lookup comes last, so that `dlerror` tells about that one. `dlvsym` is not stood in for: it is
-//! the one function by which the next `dlsym` is found without calling what a sanitizer may be about to replace.
+//! *Invariants.* `dlsym` is called before anything is set up (by sanitizers), under locks, and with handles whose
+//! meaning depends on the caller. So the stub jumps on to the next `dlsym` with arguments and return address as they
+//! were, unless the answer is the shim's own; special handles and names that are not OpenMP's cause no call and no
+//! other work. The program's own lookup comes last, so that `dlerror` is about that one. `dlvsym` is not exported:
+//! by it the next `dlsym` is found without calling what a sanitizer may be about to replace.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 
-use crate::caller;
 use crate::elf::{self, Module};
 use crate::features::features;
-use crate::logical;
-use crate::looked_up;
 use crate::lookup::{look_up, next};
 use crate::runtime::{self, Family};
 use crate::shield::shielded;
 use crate::symbols::{Symbol, Uses};
-use crate::thread_state;
+use crate::{caller, logical, looked_up, thread_state};
 
-/// How a lookup goes on.
+/// How a lookup continues.
 #[repr(C)]
 struct Course {
-    /// With a jump to this one; null where there is an answer.
+    /// By a jump to this one; null where there is an answer.
     next: *mut c_void,
-    /// The answer.
     answer: *mut c_void,
 }
 
-/// Whether a name begins as those of OpenMP's runtimes do.
+/// Whether a name begins as OpenMP's do.
 ///
 /// # Safety
-/// It is a C string.
+/// `name` is a C string.
 unsafe fn is_openmp(name: *const c_char) -> bool {
     let begins = |prefix: &[u8]| {
         prefix.iter().enumerate().all(|(place, byte)| {
@@ -66,7 +57,7 @@ unsafe fn is_openmp(name: *const c_char) -> bool {
         .any(begins)
 }
 
-/// Looks at what is looked up.
+/// Decides how the program's lookup continues.
 unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: usize) -> Course {
     let go_on = |next| Course {
         next,
@@ -90,7 +81,7 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: us
     }
 }
 
-/// Learns from a lookup; returns what is to be answered, if that is not the real function.
+/// Learns from a lookup; returns the answer if that is not the real function.
 ///
 /// # Safety
 /// As for `dlsym`, with a handle that means the same for all callers.
@@ -134,7 +125,7 @@ unsafe fn is_runtime(handle: *mut c_void, module: &Module) -> bool {
     })
 }
 
-/// What takes or gives back a lock that is the shim's where virtual teams are wanted.
+/// Whether it takes or releases a lock that is the shim's where virtual teams are wanted.
 fn is_of_shims_locks(symbol: Symbol) -> bool {
     matches!(
         symbol,
@@ -145,8 +136,7 @@ fn is_of_shims_locks(symbol: Symbol) -> bool {
     )
 }
 
-/// The shim's function instead of the runtime's `function` for who asks from `caller`, where that one would be wrong
-/// at once.
+/// The shim's function instead of the runtime's `function` for the module at `caller`, where the runtime's would be wrong.
 fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*mut c_void> {
     let thread = thread_state::current();
     let concerns_member =
@@ -171,8 +161,7 @@ fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*m
     None
 }
 
-/// Learns what is looked up, and jumps on to the next function of that name, which looks at its return address to
-/// know who calls.
+/// Learns of a lookup and jumps on to the next function of that name, which needs the return address.
 ///
 /// # Safety
 /// As for the C library's.

@@ -1,29 +1,23 @@
 //! Which real function a call is meant for.
 //!
-//! *Problem.* One process may hold several OpenMP runtimes: a program linked with libgomp, a Python
-//! wheel that brings its own renamed libgomp and loads it with local scope, another library that uses
-//! libomp. Without the shim the dynamic linker would have bound each module's calls to one of them;
-//! the shim, which all those calls reach, has to find the same one, for the calls that it does not
-//! stand in for (barriers, `omp_get_thread_num`) are bound by the linker. A call that got into another
-//! runtime than its neighbours would give wrong results.
+//! *Problem.* One process may hold several OpenMP runtimes (a program's libgomp, a Python wheel's renamed copy, another
+//! library's libomp). Without the shim the dynamic linker would have bound each module's calls to one of them. The
+//! shim has to find the same one, since calls that it does not export are bound by the linker: calls of one module to
+//! two runtimes give wrong results.
 //!
-//! *Approach.* What the linker does: first the global scope behind the shim (`RTLD_NEXT`), then the
-//! libraries that the calling module itself depends on. Where both offer a runtime and they differ,
-//! the scope that was global when the module was loaded decides, which cannot be known afterwards; but
-//! it shows in what the module's other OpenMP calls are bound to. The caller is known by an address in
-//! its module: the outlined function, the location descriptor, or the return address.
+//! *Approach.* As the linker does: first the global scope behind the shim (`RTLD_NEXT`), then the libraries that the
+//! calling module depends on. Where both offer a runtime and they differ, the module's other OpenMP calls show which
+//! one it is bound to. An address in the module identifies the caller: the outlined function, the location
+//! descriptor, or the return address.
 //!
-//! *Fast path.* Usually one runtime is loaded and in the global scope when the first call comes. Then
-//! one pointer serves all callers. A module loaded later binds to it as well, since the global scope
-//! comes first, unless it needs what that runtime does not have: libgomp has nothing for clang's code.
-//! So before the first library is loaded, the modules present are noted as that runtime's, and the
-//! pointer given up, if it does not offer both interfaces. From then on, as where there are several
-//! runtimes, each thread remembers the module it was called from last.
+//! *Fast path.* Usually one runtime is loaded, in the global scope, and one pointer serves all callers. A module loaded
+//! later binds to it as well, unless it needs what that runtime lacks: libgomp has nothing for clang's code. So before
+//! the first library is loaded, and if the runtime does not offer both interfaces, the modules present are noted as
+//! that runtime's and the pointer is given up. From then on each thread remembers the module it was called from last.
 //!
-//! *Invariants.* A [`Runtime`] is never freed, and the modules it was found through are never
-//! unloaded. Nothing here takes a lock of its own: the dynamic linker's lock is held by a thread that
-//! runs a library's constructor, which may contain parallel regions, and a second lock taken in the
-//! other order would deadlock. Two threads that resolve the same thing at once may both store it.
+//! *Invariants.* A [`Runtime`] is never freed, and the modules it was found through are never unloaded. Nothing here
+//! takes a lock: a thread that runs a library's constructor, with parallel regions, holds the linker's lock, and a
+//! second lock taken in the other order would deadlock. Two threads that resolve the same thing may both store it.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -36,11 +30,11 @@ use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 
-/// The runtime for all callers, while that is certain.
+/// The runtime of all callers, while there is only one.
 static SOLE: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
 /// How often the program has begun to load a library.
 static LOADS: AtomicUsize = AtomicUsize::new(0);
-/// A stretch of addresses and the runtime of the module there.
+/// A range of addresses and the runtime of the module there.
 struct Route {
     module: Module,
     runtime: &'static Runtime,
@@ -54,7 +48,7 @@ pub fn of_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtim
     of_known_caller(thread, address).or_else(|| of_unknown_caller(thread, address))
 }
 
-/// The same, if it is the only one or the module is the one that the thread called from last.
+/// The same without a search: if there is one runtime, or the module is the one that called the thread last.
 #[inline(always)]
 pub fn of_known_caller(thread: &ThreadState, address: usize) -> Option<&'static Runtime> {
     let sole = SOLE.load(Ordering::Acquire);
@@ -74,10 +68,9 @@ pub fn is_sole() -> bool {
     !SOLE.load(Ordering::Relaxed).is_null()
 }
 
-/// The program is about to load a library, which may bring another runtime: what is present keeps the
-/// one it has. For every load, before it.
+/// To be called before every load of a library, which may bring another runtime: present modules keep theirs.
 pub fn library_comes() {
-    // Before the look at `SOLE`, as `sole_runtime` looks here after it has stored there.
+    // Before `SOLE` is read, as `sole_runtime` reads this after it has stored there.
     LOADS.fetch_add(1, Ordering::SeqCst);
     let sole = SOLE.load(Ordering::SeqCst);
     // SAFETY: only leaked boxes are stored there.
@@ -97,7 +90,7 @@ pub fn library_comes() {
     }
 }
 
-/// Any runtime found so far, for callers that are not known.
+/// Any runtime found so far, for unknown callers.
 pub fn any() -> Option<&'static Runtime> {
     let sole = SOLE.load(Ordering::Acquire);
     if !sole.is_null() {
@@ -114,8 +107,8 @@ fn routes() -> impl Iterator<Item = &'static Route> {
     })
 }
 
-/// Where the shim itself lies, once it has been asked for: a call from there is not its own but one that
-/// a compiler turned into a jump, at the end of a function that the shim had called.
+/// Where the shim itself lies, once it is known: a call from there is one that a compiler turned into a jump, at the
+/// end of a function that the shim had called.
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_LEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -148,13 +141,13 @@ fn of_unknown_caller(thread: &ThreadState, address: usize) -> Option<&'static Ru
 /// Decides, at the first call of the process, whether one runtime serves all.
 fn sole_runtime() -> Option<&'static Runtime> {
     if routes().next().is_some() {
-        // Some module has been given a runtime of its own; it must keep it.
+        // Some module has a runtime of its own; it must keep it.
         return None;
     }
     let loads = LOADS.load(Ordering::SeqCst);
     let marks = [Family::Gomp.mark().name(), Family::Kmpc.mark().name()];
     let global = marks.iter().any(|mark| !Scope::Global.find(mark).is_null());
-    // The shim defines the marks, too.
+    // The shim defines the marks too.
     if !global || elf::count_defining(&marks) != 2 {
         return None;
     }
@@ -162,13 +155,13 @@ fn sole_runtime() -> Option<&'static Runtime> {
     let winner =
         match SOLE.compare_exchange(null_mut(), runtime, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => runtime,
-            // Another thread was faster; this copy is left alone.
+            // Another thread was faster; this copy stays unused.
             Err(winner) => winner,
         };
     // SAFETY: only leaked boxes are stored there.
     let sole = unsafe { &*winner };
     if LOADS.load(Ordering::SeqCst) != loads && !sole.is_complete() {
-        // Another thread loads a library, which may not have been there yet when they were counted.
+        // Another thread loads a library, which may not have been counted.
         SOLE.store(null_mut(), Ordering::SeqCst);
         return None;
     }
@@ -190,7 +183,7 @@ fn add_route(address: usize) -> Option<&'static Route> {
 
 fn store_route(route: Route) -> &'static Route {
     let route: *mut Route = Box::into_raw(Box::new(route));
-    // When the table is full, the route serves this thread until it calls from elsewhere.
+    // When the table is full, the route serves this thread until it is called from elsewhere.
     let _ = ROUTES.iter().find(|cell| {
         cell.compare_exchange(null_mut(), route, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -199,10 +192,9 @@ fn store_route(route: Route) -> &'static Route {
     unsafe { &*route }
 }
 
-/// The scope in which the linker looks up, or has looked up, the OpenMP functions of `module`.
+/// The scope in which the linker looks up the OpenMP functions of `module`.
 fn scope_of(module: &Module, address: usize) -> Option<Scope> {
-    // A library that carries the runtime inside itself, or libomp calling its own functions, finds
-    // it here, too.
+    // A library that contains the runtime, or libomp calling its own functions, finds it here too.
     let own = Scope::of_library(module);
     let library_at = |scope: Scope| {
         [Family::Gomp, Family::Kmpc]
@@ -231,14 +223,14 @@ fn scope_of(module: &Module, address: usize) -> Option<Scope> {
     }
 }
 
-/// Whether a function of this name is one of an OpenMP runtime.
+/// Whether a function of this name belongs to an OpenMP runtime.
 fn is_openmp_call(name: &CStr) -> bool {
     ["GOMP_", "omp_", "__kmpc_"]
         .iter()
         .any(|prefix| name.to_bytes().starts_with(prefix.as_bytes()))
 }
 
-/// Whether a call of this name goes to the runtime directly, not through the shim.
+/// Whether a call of this name reaches the runtime directly, not through the shim.
 fn is_direct_openmp_call(name: &CStr) -> bool {
     let interposed = name
         .to_str()
@@ -251,10 +243,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_the_shim_stands_in_for_do_not_count_as_direct() {
-        assert!(is_direct_openmp_call(c"GOMP_taskwait"));
-        assert!(is_direct_openmp_call(c"omp_get_wtime"));
-        assert!(is_direct_openmp_call(c"__kmpc_global_thread_num"));
+    fn exported_functions_do_not_count_as_direct_calls() {
+        for name in [
+            c"GOMP_taskwait",
+            c"omp_get_wtime",
+            c"__kmpc_global_thread_num",
+        ] {
+            assert!(is_direct_openmp_call(name), "{name:?}");
+        }
         assert!(!is_direct_openmp_call(c"GOMP_parallel"));
         assert!(!is_direct_openmp_call(c"malloc"));
     }

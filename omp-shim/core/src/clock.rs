@@ -1,6 +1,6 @@
 //! The time, without a system call.
 
-/// `CLOCK_MONOTONIC`, without a system call.
+/// `CLOCK_MONOTONIC`.
 pub fn now_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
@@ -15,8 +15,8 @@ fn read_clock(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a place for the result. The clocks have existed since Linux 2.6.32; if the
-    // call failed, the time would stay zero, which means "unknown".
+    // SAFETY: `time` is a local variable. The clocks exist since Linux 2.6.32; after a failure the time would stay
+    // zero, which means "unknown".
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)

@@ -1,15 +1,13 @@
 //! What is loaded in this process, as the dynamic linker lays it out.
 //!
-//! *Problem.* To find the real function behind a call, the shim must know which module the call came
-//! from, how many OpenMP runtimes there are, and sometimes to which of two runtimes a module is
-//! already bound. The C library answers the first with effort and the others not at all.
+//! *Problem.* To find the real function behind a call, the shim must know which module the call came from, how many
+//! OpenMP runtimes there are, and to which of two runtimes a module is bound. The C library tells the first at a cost
+//! and the others not.
 //!
-//! *Approach.* Walk the program headers that `dl_iterate_phdr` shows, and the symbol and relocation
-//! tables that they lead to.
+//! *Approach.* Walk the program headers of `dl_iterate_phdr` and the symbol and relocation tables that they lead to.
 //!
-//! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no
-//! module can go. This runs at the first OpenMP call of a module, never later, but for the C library's own
-//! function that `virtual_team::errno` needs at the first use of `errno`.
+//! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no module can go. This
+//! runs at the first OpenMP call of a module, and for the C library's own functions at their first use.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -19,7 +17,7 @@ use std::ffi::CString;
 /// A loaded module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
-    /// Path as the linker knows it; empty for the program itself.
+    /// The linker's path; empty for the program itself.
     pub path: CString,
     /// Lowest address.
     pub start: usize,
@@ -33,7 +31,7 @@ impl Module {
         address.wrapping_sub(self.start) < self.len
     }
 
-    /// Whether it is the one that this code is in.
+    /// Whether it contains this code.
     pub fn is_this(&self) -> bool {
         self.contains(module_containing as *const () as usize)
     }
@@ -44,7 +42,7 @@ pub fn module_containing(address: usize) -> Option<Module> {
     find_module(|view| view.span()?.contains(address).then(|| view.module())?)
 }
 
-/// How many modules define `name` for others to use.
+/// How many modules define one of `names` for others.
 pub fn count_defining(names: &[&CStr]) -> usize {
     let mut count = 0;
     find_module(|view| {
@@ -56,8 +54,7 @@ pub fn count_defining(names: &[&CStr]) -> usize {
     count
 }
 
-/// The addresses that the module at `address` has for functions whose names `wanted` accepts, as far
-/// as the linker has filled them in; a module's own addresses (calls not bound yet) left out.
+/// Where the module at `address` calls functions whose names `wanted` accepts, as far as the linker has bound them.
 pub fn bound_addresses(address: usize, wanted: impl Fn(&CStr) -> bool) -> Vec<usize> {
     find_module(|view| {
         let span = view.span().filter(|span| span.contains(address))?;
@@ -74,7 +71,7 @@ pub fn bound_addresses(address: usize, wanted: impl Fn(&CStr) -> bool) -> Vec<us
     .unwrap_or_default()
 }
 
-/// Whether the module at `address` defines `name` for others to use.
+/// Whether the module at `address` defines `name` for others.
 pub fn defines(address: usize, name: &CStr) -> bool {
     find_module(|view| {
         view.span().filter(|span| span.contains(address))?;
@@ -83,9 +80,8 @@ pub fn defines(address: usize, name: &CStr) -> bool {
     .unwrap_or(false)
 }
 
-/// The address of the function `name` in the first module behind this one that defines it, as `RTLD_NEXT` would
-/// have it, but without the linker's lock for loading, which whoever runs a library's constructors holds, and
-/// without allocating.
+/// The function `name` in the first module behind this one that defines it, as by `RTLD_NEXT`, but without allocating
+/// and without the linker's lock for loading, which a thread that runs a library's constructors holds.
 pub fn next_definition(name: &CStr) -> Option<usize> {
     let own = next_definition as *const () as usize;
     let mut is_behind = false;
@@ -100,7 +96,7 @@ pub fn next_definition(name: &CStr) -> Option<usize> {
     })
 }
 
-/// Where a call of `name` by the module at `address` goes, if it goes by the linker.
+/// Where calls of `name` by the module at `address` go, if they go through the linker.
 pub fn binding(address: usize, name: &CStr) -> Option<usize> {
     find_module(|view| {
         view.span().filter(|span| span.contains(address))?;
@@ -113,7 +109,7 @@ pub fn binding(address: usize, name: &CStr) -> Option<usize> {
 pub struct Call {
     /// The calling module, without its path.
     pub caller: Module,
-    /// An address in the module that is called; in the caller, where the linker has not filled it in yet.
+    /// An address in the called module, or in the caller before the linker has bound the call.
     pub target: usize,
 }
 
@@ -129,21 +125,21 @@ pub fn calls_of_others(module: &Module, name: &CStr) -> Vec<Call> {
     calls
 }
 
-/// Shows `judge` the tables of each loaded module, by which it knows its imports, until it returns something.
+/// Shows `judge` the tables of each loaded module, until it returns something.
 pub fn find_importer<T>(mut judge: impl FnMut(&Tables) -> Option<T>) -> Option<T> {
     find_module(|view| judge(&view.tables()?))
 }
 
-/// Something that tells what a module may do.
+/// A sign of what a module may do.
 #[derive(Clone, Copy, Debug)]
 pub enum Trace<'a> {
-    /// It has thread-local variables, or refers to those of others.
+    /// It has or refers to thread-local variables.
     ThreadStorage,
-    /// It takes a function or variable of this name from elsewhere.
+    /// It imports a function or variable of this name.
     Import(&'a CStr),
-    /// It allocates memory in the place of the C library, which calls it, too.
+    /// It replaces the C library's allocation, which the C library calls too.
     Allocator,
-    /// It has no tables that would tell.
+    /// It has no tables.
     Opaque,
 }
 
@@ -154,11 +150,7 @@ pub fn find_trace<T>(mut judge: impl FnMut(&CStr, Trace<'_>) -> Option<T>) -> Op
             return None;
         }
         let path = view.path();
-        if view
-            .headers()
-            .iter()
-            .any(|header| header.p_type == libc::PT_TLS)
-        {
+        if view.extents(libc::PT_TLS).next().is_some() {
             return judge(path, Trace::ThreadStorage);
         }
         let Some(tables) = view.tables() else {
@@ -168,11 +160,11 @@ pub fn find_trace<T>(mut judge: impl FnMut(&CStr, Trace<'_>) -> Option<T>) -> Op
         if ALLOCATORS.iter().any(|name| tables.defines(name)) {
             found = judge(path, Trace::Allocator);
         }
-        tables.each_relocation(|kind, import| {
-            if found.is_none() && THREAD_STORAGE.contains(&kind) {
+        tables.each_relocation(|relocation| {
+            if found.is_none() && THREAD_STORAGE.contains(&relocation.kind()) {
                 found = judge(path, Trace::ThreadStorage);
             }
-            if let Some(name) = import.filter(|_| found.is_none()) {
+            if let Some(name) = tables.import(relocation).filter(|_| found.is_none()) {
                 found = judge(path, Trace::Import(name));
             }
         });
@@ -194,9 +186,9 @@ pub fn modules_importing(wanted: impl Fn(&CStr) -> bool) -> Vec<Module> {
     importing
 }
 
-/// Shows `look` each word of the variables of the module at `address`: of the memory that it may write at any
-/// time. Left out are what the linker protects once it has filled it in, and segments with the linker's tables,
-/// which tools that rename libraries make writable.
+/// Shows `look` each word of the variables of the module at `address`: memory that it may write at any time. Excluded
+/// are what the linker protects once it has relocated it, and segments with the linker's tables, which tools that
+/// rename libraries make writable.
 pub fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
     find_module(|view| {
         view.span().filter(|span| span.contains(address))?;
@@ -221,7 +213,7 @@ pub fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
     });
 }
 
-/// How many modules have been loaded in the life of the process, those unloaded since included.
+/// How many modules have been loaded so far, including those unloaded since.
 pub fn modules_added() -> u64 {
     find_module(|view| Some(view.info.dlpi_adds)).unwrap_or(0)
 }
@@ -237,8 +229,8 @@ fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
         _size: usize,
         search: *mut c_void,
     ) -> c_int {
-        // SAFETY: `dl_iterate_phdr` passes a valid description, and the pointer that was given to it,
-        // which is the only way to the `Search` until it returns.
+        // SAFETY: `dl_iterate_phdr` passes a valid description and the pointer given to it, which is the only way to
+        // the `Search` until it returns.
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<F, T>>()) };
         // A panic must not unwind into the linker.
         search.found = crate::shield::shielded(|| (search.look)(&View { info }));
@@ -268,7 +260,7 @@ impl View<'_> {
         self.info.dlpi_addr as usize
     }
 
-    /// The addresses that a program header speaks of.
+    /// The addresses of a program header.
     fn extent(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.base().wrapping_add(header.p_vaddr as usize);
         start..start.saturating_add(header.p_memsz as usize)
@@ -284,19 +276,12 @@ impl View<'_> {
 
     /// The addresses it takes up, with an empty path.
     fn span(&self) -> Option<Module> {
-        let loaded = || {
-            self.headers()
-                .iter()
-                .filter(|header| header.p_type == libc::PT_LOAD)
-        };
-        let start = loaded().map(|header| header.p_vaddr).min()? as usize;
-        let end = loaded()
-            .map(|header| header.p_vaddr.wrapping_add(header.p_memsz))
-            .max()?;
+        let start = self.extents(libc::PT_LOAD).map(|it| it.start).min()?;
+        let end = self.extents(libc::PT_LOAD).map(|it| it.end).max()?;
         Some(Module {
             path: CString::default(),
-            start: self.base().wrapping_add(start),
-            len: (end as usize).wrapping_sub(start),
+            start,
+            len: end.wrapping_sub(start),
         })
     }
 
@@ -306,7 +291,6 @@ impl View<'_> {
         Some(module)
     }
 
-    /// Its path as the linker knows it.
     fn path(&self) -> &CStr {
         match self.info.dlpi_name.is_null() {
             true => c"",
@@ -316,11 +300,8 @@ impl View<'_> {
     }
 
     fn tables(&self) -> Option<Tables> {
-        let dynamic = self
-            .headers()
-            .iter()
-            .find(|header| header.p_type == libc::PT_DYNAMIC)?;
-        let mut entry = self.base().wrapping_add(dynamic.p_vaddr as usize) as *const Dynamic;
+        let dynamic = self.extents(libc::PT_DYNAMIC).next()?;
+        let mut entry = dynamic.start as *const Dynamic;
         let mut tables = Tables {
             base: self.base(),
             ..Tables::default()
@@ -339,14 +320,13 @@ impl View<'_> {
                 DT_RELASZ => tables.data.bytes = value,
                 _ => {}
             }
-            // SAFETY: the array goes on until the null tag.
+            // SAFETY: the array continues until the null tag.
             entry = unsafe { entry.add(1) };
         }
         (tables.strings != 0 && tables.symbols != 0).then_some(tables)
     }
 
-    /// The linker turns addresses in the dynamic section into absolute ones, except where the section
-    /// is read-only.
+    /// The linker makes the section's addresses absolute, except where the section is read-only.
     fn relocated(&self, value: usize) -> usize {
         if value < self.base() {
             self.base().wrapping_add(value)
@@ -369,6 +349,16 @@ struct Relocation {
     addend: i64,
 }
 
+impl Relocation {
+    fn kind(&self) -> u64 {
+        self.info & 0xffff_ffff
+    }
+
+    fn symbol(&self) -> usize {
+        (self.info >> 32) as usize
+    }
+}
+
 const DT_NULL: i64 = 0;
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
@@ -379,10 +369,10 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const R_X86_64_GLOB_DAT: u64 = 6;
 const R_X86_64_JUMP_SLOT: u64 = 7;
-/// Relocations by which a module gets at thread-local variables: those for a module's number, an offset
-/// within it, an offset from the thread pointer, and descriptors.
+/// Relocations of thread-local variables: a module's number, an offset within it, an offset from the thread pointer,
+/// and descriptors.
 const THREAD_STORAGE: [u64; 6] = [16, 17, 18, 22, 23, 36];
-/// Whoever takes the C library's place defines all of these.
+/// A library that replaces the C library's allocation defines all of these.
 const ALLOCATORS: [&CStr; 4] = [c"malloc", c"calloc", c"realloc", c"free"];
 const SHN_UNDEF: u16 = 0;
 const STT_FUNC: u8 = 2;
@@ -431,14 +421,13 @@ impl Tables {
         self.definition(name).is_some()
     }
 
-    /// The address of a function that is one from the start, rather than chosen when it is first called.
+    /// The address of a function that is not chosen at its first call.
     fn function(&self, name: &CStr) -> Option<usize> {
         let symbol = self.definition(name)?;
         (symbol.st_info & 0xf == STT_FUNC).then(|| self.base.wrapping_add(symbol.st_value as usize))
     }
 
-    /// Looks `name` up in the GNU hash table. A module that only has the old kind of hash table (none
-    /// has been linked so for many years) is taken to define nothing.
+    /// Looks `name` up in the GNU hash table. A module with only the old kind (none for many years) defines nothing.
     fn definition(&self, name: &CStr) -> Option<libc::Elf64_Sym> {
         if self.gnu_hash == 0 {
             return None;
@@ -474,27 +463,18 @@ impl Tables {
 
     /// Shows `look` the name and the present target of every imported function.
     fn each_binding(&self, mut look: impl FnMut(&CStr, usize)) {
-        for extent in [self.calls, self.data] {
-            if extent.start == 0 {
-                continue;
+        self.each_relocation(|relocation| {
+            if matches!(relocation.kind(), R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT) {
+                let slot = self.base.wrapping_add(relocation.offset) as *const usize;
+                // SAFETY: the linker writes the target's address there; the slot stays mapped and readable while the
+                // module is loaded.
+                let target = unsafe { slot.read_volatile() };
+                look(self.name(&self.symbol(relocation.symbol())), target);
             }
-            for index in 0..extent.bytes / size_of::<Relocation>() {
-                // SAFETY: the table has this many entries.
-                let relocation = unsafe { &*(extent.start as *const Relocation).add(index) };
-                let kind = relocation.info & 0xffff_ffff;
-                if kind == R_X86_64_JUMP_SLOT || kind == R_X86_64_GLOB_DAT {
-                    let symbol = self.symbol((relocation.info >> 32) as usize);
-                    let slot = self.base.wrapping_add(relocation.offset) as *const usize;
-                    // SAFETY: the linker writes the target's address there; the slot stays mapped
-                    // and readable as long as the module is loaded.
-                    let target = unsafe { slot.read_volatile() };
-                    look(self.name(&symbol), target);
-                }
-            }
-        }
+        });
     }
 
-    /// The present target of a function that is called by way of the linker.
+    /// The present target of a function that is called through the linker.
     fn binding(&self, name: &CStr) -> Option<usize> {
         let mut bound = None;
         self.each_binding(|called, target| {
@@ -505,30 +485,30 @@ impl Tables {
         bound
     }
 
-    /// Shows `look` the name of every symbol that the module takes from elsewhere, as often as it
-    /// refers to it.
+    /// Shows `look` the name of every symbol that the module imports, as often as it refers to it.
     pub fn each_import(&self, mut look: impl FnMut(&CStr)) {
-        self.each_relocation(|_, import| {
-            if let Some(name) = import {
+        self.each_relocation(|relocation| {
+            if let Some(name) = self.import(relocation) {
                 look(name);
             }
         });
     }
 
-    /// Shows `look` the kind of each relocation, and the name of the symbol that it takes from elsewhere, if any.
-    fn each_relocation(&self, mut look: impl FnMut(u64, Option<&CStr>)) {
+    /// The name of the symbol that a relocation imports, if any.
+    fn import(&self, relocation: &Relocation) -> Option<&CStr> {
+        let symbol = self.symbol(relocation.symbol());
+        let is_import = relocation.symbol() != 0 && symbol.st_shndx == SHN_UNDEF;
+        is_import.then(|| self.name(&symbol))
+    }
+
+    fn each_relocation(&self, mut look: impl FnMut(&Relocation)) {
         for extent in [self.calls, self.data] {
             if extent.start == 0 {
                 continue;
             }
             for index in 0..extent.bytes / size_of::<Relocation>() {
                 // SAFETY: the table has this many entries.
-                let relocation = unsafe { &*(extent.start as *const Relocation).add(index) };
-                let number = (relocation.info >> 32) as usize;
-                let symbol = self.symbol(number);
-                let is_import = number != 0 && symbol.st_shndx == SHN_UNDEF;
-                let import = is_import.then(|| self.name(&symbol));
-                look(relocation.info & 0xffff_ffff, import);
+                look(unsafe { &*(extent.start as *const Relocation).add(index) });
             }
         }
     }
@@ -557,12 +537,10 @@ mod tests {
 
     #[test]
     fn the_modules_that_define_a_function_are_counted() {
+        let unknown = c"no_such_function_anywhere";
         assert_eq!(count_defining(&[c"dl_iterate_phdr"]), 1);
-        assert_eq!(
-            count_defining(&[c"no_such_function_anywhere", c"malloc_usable_size"]),
-            1
-        );
-        assert_eq!(count_defining(&[c"no_such_function_anywhere"]), 0);
+        assert_eq!(count_defining(&[unknown, c"malloc_usable_size"]), 1);
+        assert_eq!(count_defining(&[unknown]), 0);
     }
 
     #[test]

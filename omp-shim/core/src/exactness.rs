@@ -1,14 +1,13 @@
-//! Whether the program sees to the sizes of its teams itself.
+//! Whether the program itself decides on the sizes of its teams.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use mapper_abi::TeamsOff;
 
-use crate::attachment;
-use crate::looked_up;
 use crate::thread_state::ThreadState;
+use crate::{attachment, looked_up};
 
-/// The program called `omp_set_dynamic(0)`, in whichever thread.
+/// The program called `omp_set_dynamic(0)`, in any thread.
 static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Why the program's teams are exact, if they are.
@@ -22,22 +21,20 @@ pub fn of(thread: &ThreadState) -> Option<TeamsOff> {
     }
 }
 
-/// The program called `omp_set_num_threads`. Outside regions that fixes the teams of this thread;
-/// inside, it concerns nested regions only, which are never touched.
+/// The program called `omp_set_num_threads`. Outside regions that fixes the thread's teams; inside, it concerns nested
+/// regions only.
 pub fn note_set_num_threads(thread: &ThreadState, level: u32) {
     if level == 0 {
         thread.has_set_num_threads.set(true);
     }
 }
 
-/// The program called `omp_set_dynamic`. Strictly this concerns the calling thread; a program that
-/// relies on exact teams in one thread is taken to do so in all.
+/// The program called `omp_set_dynamic`. Strictly this concerns the calling thread; here it counts for all.
 pub fn note_set_dynamic(dynamic: i64) {
     DYNAMIC_IS_OFF.store(dynamic == 0, Ordering::Relaxed);
 }
 
-/// Reports the team that the outermost regions of a thread have if nobody changes it, unless the program sees to
-/// that itself.
+/// Reports the size of a thread's unchanged outermost regions, unless the program decides on it.
 #[cold]
 pub fn report_real_team(thread: &ThreadState) {
     if of(thread).is_none() {

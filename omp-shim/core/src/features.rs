@@ -1,10 +1,7 @@
-//! What the core calls of the features above it, as one table that [`crate`]'s root fills in.
+//! What the core calls of the features above it, as one table that the root of the library fills in.
 //!
-//! *Problem.* The page is found, a thread ends, the process forks: features have to act on it, and the core must not
-//! know them. The library has no constructor that could register them.
-//!
-//! *Approach.* The table is bound by the linker: the root of the library puts its address under a hidden symbol
-//! ([`define_features!`]), and the core reads it there. None of the calls lies on the routine path.
+//! The library has no constructor that could register features, so the linker binds the table: the root puts its
+//! address under a hidden symbol ([`define_features!`]). None of the calls is on the routine path.
 
 use core::ffi::c_void;
 
@@ -13,25 +10,25 @@ use crate::thread_state::ThreadState;
 
 /// The functions of the features.
 pub struct Features {
-    /// The process has attached to a page; called by the one thread that did.
+    /// The process has attached to a page; called by one thread.
     pub attached: fn(),
-    /// What the user asked for is known: whether teams are to be of logical threads. May be called again.
+    /// The settings are known: whether teams are to be of logical threads. May be called again.
     pub mode_is_known: fn(TeamsWanted),
     /// The calling thread ends.
     pub thread_ends: fn(&ThreadState),
-    /// The process is the child of a fork, of which the calling thread is all that is left.
+    /// The process is the child of a fork, with the calling thread alone.
     pub forked: fn(&ThreadState),
-    /// A team has been reported that is the first under a new allocation.
+    /// The first team under a new allocation has been reported.
     pub allocation_applied: fn(),
-    /// The coarse clock has ticked since the last region of a thread, and it is that time now.
+    /// The coarse clock has ticked since the last region of a thread; the time.
     pub clock_ticked: fn(&ThreadState, u64),
-    /// A wait was measured that took so long, and it is that time now.
+    /// A wait was measured: its length and the time.
     pub waited: fn(u64, u64),
-    /// A wait has passed of which nothing is known, and it is that time now.
+    /// A wait has passed of which nothing is known; the time.
     pub wait_passed: fn(u64),
-    /// A libgomp was found, in which that address lies. It is never unloaded.
+    /// A libgomp contains that address. It is never unloaded.
     pub libgomp_found: fn(usize),
-    /// The program has looked up a function that members of a team of logical threads must not call.
+    /// The program has looked up a function that logical threads must not call.
     pub team_function_looked_up: fn(),
     /// The teams of logical threads.
     pub teams: TeamService,
@@ -48,16 +45,15 @@ pub enum TeamsWanted {
 
 /// What runs regions with logical threads in place of the runtime's team.
 pub struct TeamService {
-    /// Begins a region, in which the calling thread is a logical one from here on, if it may be begun; says whether it
-    /// has been.
+    /// Begins a region, in which the calling thread becomes a logical one, if that may be.
     pub begin: fn(&mut Request<'_>) -> Begun,
     /// Ends the region that the calling thread began.
     pub end: fn(&ThreadState),
-    /// Has the calling thread, a logical one, enter the next loop; the function says which, where it is the first.
+    /// Has the calling logical thread enter the next loop; the function describes it to the first.
     pub enter_loop: fn(&dyn Fn() -> Loop) -> Option<Chunk>,
     /// Its next chunk of that loop.
     pub next_chunk: fn(&ThreadState) -> Option<Chunk>,
-    /// The calling thread changes a setting.
+    /// The calling thread is about to change a setting.
     pub setting_changes: fn(&ThreadState),
 }
 
@@ -67,9 +63,9 @@ pub struct Request<'a> {
     pub start: &'a Start<'a>,
     /// What it runs.
     pub body: Body,
-    /// The loop or sections it begins in.
+    /// The loop or sections in which it begins.
     pub work: Option<Loop>,
-    /// How many OS threads are best, of up to so many.
+    /// The best number of OS threads, up to the given one.
     pub os_threads: &'a mut dyn FnMut(u32) -> u32,
 }
 
@@ -78,11 +74,11 @@ pub struct Request<'a> {
 pub enum Begun {
     /// It has.
     Yes,
-    /// It is to be run by the runtime.
+    /// The runtime has to run it.
     No,
 }
 
-/// Those of a library without features.
+/// The table of a library without features.
 pub const NONE: Features = Features {
     attached: || {},
     mode_is_known: |_| {},

@@ -1,7 +1,5 @@
-//! Teams of logical threads, as far as those need to know who do not run them.
-//!
-//! What runs them is behind [`TeamService`](crate::features::TeamService). Here is what is asked for often: whether there are any, and
-//! what the calling thread is.
+//! Teams of logical threads, as far as the parts that do not run them need to know: whether there are any, and what
+//! the calling thread is. [`TeamService`](crate::features::TeamService) runs them.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -45,8 +43,7 @@ pub fn is_refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Whether regions of this process may still have one: the user asked for it, and nothing has been found that
-/// speaks against it. Where something has been, all regions are the runtime's, as under `fixed`.
+/// Whether regions of this process may still have one. If not, all regions are the runtime's, as under `fixed`.
 #[inline(always)]
 pub fn are_possible() -> bool {
     is_wanted() && !is_refused()

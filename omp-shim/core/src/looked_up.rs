@@ -30,8 +30,7 @@ pub fn concerns_teams() -> bool {
     found().contains(Uses::TEAM)
 }
 
-/// Why teams are exact by what was looked up, if they are. Whether it was called cannot be known: the
-/// size that it sets may be the one that was there before.
+/// Why teams are exact by what was looked up, if they are: the functions count as called.
 pub fn exactness() -> Option<TeamsOff> {
     let found = found();
     if found.contains(Uses::NUM_THREADS) {

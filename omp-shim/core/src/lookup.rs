@@ -15,8 +15,7 @@ pub fn next() -> *mut c_void {
     if !real.is_null() {
         return real;
     }
-    // The C library's first, by the version that it has had for ever: this passes over any that has none, and over
-    // the shim's.
+    // The C library's first, by its version: this skips the shim's and all others without versions.
     // SAFETY: the handle is a special one, the names are C strings.
     let library =
         unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr()) };
@@ -31,8 +30,7 @@ pub fn next() -> *mut c_void {
     real
 }
 
-/// What `dlsym` answers, for the shim itself: nothing is learnt from it. Not for handles whose meaning depends on
-/// who calls.
+/// What `dlsym` answers, without noting the lookup. Not for handles whose meaning depends on the caller.
 ///
 /// # Safety
 /// The handle is one of `dlopen`, or `RTLD_DEFAULT`.

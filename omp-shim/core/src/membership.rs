@@ -8,38 +8,22 @@ use crate::team_record::TeamRecord;
 use crate::thread_state::{self, LoopState, Owned, ThreadState};
 use crate::waits;
 
-/// What a thread was part of before it entered a region.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(16))]
-pub struct Outer {
-    record: Option<Owned>,
-    loops_begun: u32,
-    rank: u32,
-    outer_loop: LoopState,
-    shared_loop: Option<Owned>,
-}
-
-impl Outer {
-    /// Outside all regions and loops.
-    #[inline(always)]
-    pub fn nothing() -> Self {
-        Self {
-            record: None,
-            loops_begun: 0,
-            rank: 0,
-            outer_loop: LoopState::default(),
-            shared_loop: None,
-        }
-    }
-}
-
 /// A thread's part in a team record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
 pub struct Part {
     record: Option<Owned>,
     loops_begun: u32,
     rank: u32,
     shared_loop: Option<Owned>,
+}
+
+/// What a thread was part of before it entered a region; by default nothing.
+#[derive(Clone, Copy, Default, Debug)]
+#[repr(C, align(16))]
+pub struct Outer {
+    part: Part,
+    outer_loop: LoopState,
 }
 
 impl ThreadState {
@@ -51,10 +35,7 @@ impl ThreadState {
     pub unsafe fn join_team(&self, record: &TeamRecord) -> Outer {
         waits::end_region(self);
         let outer = Outer {
-            record: self.record.get(),
-            loops_begun: self.loops_begun.get(),
-            rank: self.rank.get(),
-            shared_loop: self.shared_loop.get(),
+            part: self.part(),
             outer_loop: self.enter_region(),
         };
         self.note_record(record);
@@ -64,9 +45,8 @@ impl ThreadState {
         outer
     }
 
-    /// Makes the thread one of the team record, where that takes no call: outside all regions and loops, and
-    /// into a region that does not begin with a loop. Says whether it did; then the result for
-    /// [`leave_team`](Self::leave_team) is [`Outer::nothing`].
+    /// The same where it takes no call: outside all regions and loops, into a region that does not begin with a loop.
+    /// Says whether it did; then [`leave_team`](Self::leave_team) gets the default.
     ///
     /// # Safety
     /// As for [`join_team`](Self::join_team).
@@ -103,39 +83,35 @@ impl ThreadState {
     /// Makes the thread part of what it was before.
     #[inline(always)]
     pub fn leave_team(&self, outer: &Outer) {
-        let Some(record) = outer.record else {
-            return self.leave_outermost(outer.outer_loop);
-        };
-        self.record.set(Some(record));
-        self.loops_begun.set(outer.loops_begun);
-        self.rank.set(outer.rank);
-        self.shared_loop.set(outer.shared_loop);
+        if outer.part.record.is_some() {
+            self.put_part(&outer.part);
+        } else {
+            // Outside all regions a thread has no part of a dispensed loop.
+            waits::leave_region();
+            self.put_part(&Part::default());
+        }
         self.leave_region(outer.outer_loop);
     }
 
-    /// Outside all regions a thread has no part of a dispensed loop.
     #[inline(always)]
-    fn leave_outermost(&self, outer_loop: LoopState) {
-        waits::leave_region();
-        self.record.set(None);
-        self.loops_begun.set(0);
-        self.rank.set(0);
-        self.shared_loop.set(None);
-        self.leave_region(outer_loop);
-    }
-
-    /// Makes the thread part of no team record: for what is not to be taken for the team record's, or because the team record
-    /// is no more.
-    pub fn take_part(&self) -> Part {
+    fn part(&self) -> Part {
         Part {
-            record: self.record.take(),
-            loops_begun: self.loops_begun.take(),
-            rank: self.rank.take(),
-            shared_loop: self.shared_loop.take(),
+            record: self.record.get(),
+            loops_begun: self.loops_begun.get(),
+            rank: self.rank.get(),
+            shared_loop: self.shared_loop.get(),
         }
     }
 
-    /// Puts back what [`take_part`](Self::take_part) took.
+    /// Makes the thread part of no team record: in other work, or because the team record is gone.
+    pub fn take_part(&self) -> Part {
+        let part = self.part();
+        self.put_part(&Part::default());
+        part
+    }
+
+    /// Restores what [`take_part`](Self::take_part) took.
+    #[inline(always)]
     pub fn put_part(&self, part: &Part) {
         self.record.set(part.record);
         self.loops_begun.set(part.loops_begun);
@@ -164,10 +140,10 @@ impl ThreadState {
     }
 }
 
-/// What the threads of a libgomp region start with instead of the outlined function.
+/// What the threads of a libgomp region start with in place of the outlined function.
 ///
 /// # Safety
-/// `team record` is the [`TeamRecord`] of the region, made with the function and its data.
+/// `record` is the [`TeamRecord`] of the region, made with the function and its data.
 pub unsafe extern "C-unwind" fn run_member(record: *mut c_void) {
     // SAFETY: the caller vouches for it.
     let record = unsafe { &*record.cast::<TeamRecord>() };

@@ -16,8 +16,7 @@ struct Nested {
 }
 
 unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
-    // SAFETY: `nested` lies where the member that began the region keeps it until that has ended, and is
-    // not written meanwhile.
+    // SAFETY: it lies with the member that began the region until that has ended, and is not written meanwhile.
     let Nested { body, outer } = unsafe { nested.cast::<Nested>().read() };
     let thread = thread_state::current();
     let left = Left::now(thread, outer);
@@ -70,14 +69,12 @@ impl OpenNested {
         Some(Self { nested, left })
     }
 
-    /// The team size to hand to the runtime.
+    /// The team size to request from the runtime, which does not know that the virtual region is an active level.
     pub fn team(runtime: &Runtime, asked: u32) -> u32 {
-        // The virtual region is an active level that the runtime does not know of.
-        let levels = runtime.active_level() + 1;
-        if levels >= runtime.active_levels() {
-            1
-        } else {
-            asked
+        let levels = runtime.ask(Symbol::omp_get_active_level).saturating_add(1);
+        match levels >= runtime.ask(Symbol::omp_get_max_active_levels) {
+            true => 1,
+            false => asked,
         }
     }
 
@@ -102,8 +99,7 @@ impl OpenNested {
     }
 }
 
-/// Runs a region within a virtual one as a real one: `run` gets the team size to hand to the runtime
-/// and what to start.
+/// Runs a region within a virtual one as a real one: `run` gets the team size and what to start.
 pub fn nest<T>(
     thread: &ThreadState,
     runtime: &Runtime,

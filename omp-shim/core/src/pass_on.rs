@@ -1,22 +1,18 @@
-//! Functions of the runtimes that the shim answers at times, and passes on at others.
+//! Functions of the runtimes that the shim answers for members of virtual teams and else passes on.
 //!
-//! A stub in front notes the caller, as for all exported functions. The call may have been turned
-//! into a jump, so that the return address lies in a module that does not use OpenMP itself (the barrier
-//! at the end of a region's body: in the shim, which called the body); then the runtime of the region is
-//! taken, else the one met last. Where there is none (programs that refer to these functions weakly find
-//! the shim's) the answer is zero, as outside all regions.
+//! A stub notes the caller. Where the call was turned into a jump, the return address lies in a module that does not
+//! use OpenMP itself (in the shim, for the barrier at the end of a region's body); then the runtime of the region is
+//! taken, else the last one. Without a runtime (weak references to these functions find the shim's) the answer is zero.
 //!
-//! A thread is a member of a virtual team only in the eyes of the runtime whose region that is. A library
-//! with a runtime of its own that is called within asks its own, in which the thread may be alone, or
-//! another number of another team ([`member_for`]).
+//! A thread is a member only for the runtime whose region that is. A library with another runtime that is called
+//! within gets the answer of its own ([`member_for`]).
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::c_void;
 
-use crate::caller;
-use crate::logical;
 use crate::runtime::{self, Runtime};
 use crate::symbols::Symbol;
 use crate::thread_state::{self, Logical, ThreadState};
+use crate::{caller, logical};
 
 /// The runtime that the caller means.
 #[inline(always)]
@@ -34,8 +30,7 @@ pub fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<Logical> {
     is_for_team(thread, symbol).then_some(member)
 }
 
-/// The same where a glance tells: there is one runtime, and no region of another one or of clang's form
-/// within.
+/// The same in the simple case: there is one runtime, and no region of another one or of clang's form within.
 #[inline(always)]
 pub fn member_at_a_glance(thread: &ThreadState) -> Option<Logical> {
     let member = thread.member.get()?;
@@ -66,40 +61,13 @@ fn is_of_team(thread: &ThreadState, symbol: Symbol) -> bool {
     }
 }
 
-/// What a function answers where there is no runtime.
-pub trait Nothing {
-    /// The answer.
-    fn nothing() -> Self;
-}
-
-macro_rules! nothing {
-    ($($type:ty = $value:expr;)*) => {$(
-        impl Nothing for $type {
-            fn nothing() -> Self {
-                $value
-            }
-        }
-    )*};
-}
-
-nothing! {
-    () = ();
-    bool = false;
-    c_int = 0;
-    c_uint = 0;
-    *mut c_void = core::ptr::null_mut();
-}
-
-/// Exports functions. The expression gets the calling thread's state and the real function. One in brackets,
-/// in front, gets the member at whose first glance it is clear what to do.
+/// Exports functions. The expression gets the calling thread's state and the real function; the one in brackets gets
+/// the member in the simple case ([`member_at_a_glance`]).
 #[macro_export]
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $([$member:ident => $quick:expr])?:
         |$thread:ident, $real:ident| $answer:expr;)*) => {$(
-        /// Answers for members of virtual teams, else calls the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as the OpenMP specification says, or as gcc does.
+        /// Answers for members of virtual teams, else calls the real function. Safety: as OpenMP or gcc calls it.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
@@ -113,19 +81,10 @@ macro_rules! pass_on {
                     // A member that has given way may be under another OS thread.
                     let thread = $crate::thread_state::current();
                     let Some(runtime) = $crate::pass_on::runtime_of_caller(thread) else {
-                        return $crate::pass_on::Nothing::nothing();
+                        return Default::default();
                     };
-                    let function = runtime.function(symbol);
-                    if function.is_null() {
-                        $crate::runtime::missing(symbol);
-                    }
-                    // SAFETY: a function of that name has this type in every runtime.
-                    let function = unsafe {
-                        core::mem::transmute::<
-                            *mut core::ffi::c_void,
-                            unsafe extern "C-unwind" fn($($type),*) $(-> $result)?,
-                        >(function)
-                    };
+                    let function =
+                        $crate::pass_on::real!(runtime, symbol, fn($($type),*) $(-> $result)?);
                     // SAFETY: the arguments are the caller's, or as good.
                     unsafe { function($($argument),*) }
                 };
@@ -174,15 +133,12 @@ pub fn real_of_caller(number: usize, before: impl FnOnce(&ThreadState, Symbol)) 
     real
 }
 
-/// Exports functions that jump on to the real ones, whatever their arguments. Which those are is said by a function
-/// of the type `unsafe extern "C" fn(usize) -> *mut c_void` that gets the symbol's number.
+/// Exports functions that jump on to the real ones, whatever their arguments, as found by an
+/// `unsafe extern "C" fn(usize) -> *mut c_void` that gets the symbol's number.
 #[macro_export]
 macro_rules! jump_on {
     ($target:ident: $($name:ident)*) => {$(
-        /// Jumps on to the real function of the same name, if it is to be called.
-        ///
-        /// # Safety
-        /// To be called as compilers do.
+        /// Jumps on to the real function of the same name, if it is to be called. Safety: as compilers call it.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
@@ -222,11 +178,10 @@ macro_rules! real {
         if function.is_null() {
             $crate::runtime::missing($symbol);
         }
-        // SAFETY: the runtime's function of that name has this type: it is part of the interface
-        // between gcc and libgomp, which libomp copies.
+        // SAFETY: the runtime's function of that name has this type: libgomp's interface with gcc, which libomp copies.
         unsafe {
             core::mem::transmute::<
-                *mut c_void,
+                *mut core::ffi::c_void,
                 unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,
             >(function)
         }

@@ -1,18 +1,16 @@
 //! How long it pays to go on spinning where a thread has a CPU of its own, learnt from how it went.
 //!
-//! *Problem.* The CPUs that mapper gave a program may be shared with what mapper does not manage. Then a carrier that
-//! spins keeps its own CPU from the very thread that the other carrier waits behind, and each barrier takes a time slice
-//! of somebody else's; if it slept, the kernel would move the other one over at once. The allocation does not tell.
+//! *Problem.* The program's CPUs may be shared with what mapper does not manage. Then a carrier that spins keeps its CPU
+//! from the very thread for which the other carriers wait, and each barrier takes a time slice; if it slept, the kernel
+//! would move that thread. The allocation does not tell.
 //!
-//! *Approach.* Spinning that came to its end in vain says that the wait had another cause than the other threads'
-//! work, or was a serial phase, in which spinning is of no use either: the next one is a quarter as long. Spinning
-//! that was rewarded doubles it. At the shortest nothing more is learnt by spinning; there, many sleeps in a row that
-//! spinning could have spared make one try of as much as would have spared them all.
+//! *Approach.* Spinning in vain (for another cause than the other threads' work, or a serial phase) makes the next one a
+//! quarter as long; rewarded spinning doubles it. At the shortest, many sleeps in a row that spinning could have spared
+//! make one try that would have spared them all.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How many times as long a thread spins that keeps no other from running. With the launcher's count,
-/// which is 10 µs, a millisecond: most waits that are longer are serial phases.
+/// How many times as long a thread spins that keeps no other from running: with the launcher's 10 µs, a millisecond.
 pub const MOST_PATIENCE: u32 = 100;
 /// Turns after which no thread is patient any longer: what libgomp spins in a program that is alone.
 pub const MOST_TURNS: u32 = 300_000;

@@ -2,25 +2,21 @@
 //!
 //! *Unit.* Iterations of loops that the runtime dispenses in chunks, and parallel regions.
 //!
-//! *Approach.* The runtime says which chunk comes next, never that one is done; but a thread that
-//! asks for its next chunk has done the one before. So each thread remembers the size of its current
-//! chunk and counts it at its next call. The time is noted when a loop or a region ends, not at every
-//! chunk: a look at the clock costs as much as a small chunk, and the daemon sees the counters grow.
-//! The clock ticks only every few milliseconds; where many regions end between two ticks, most of
-//! them do not look at it.
+//! *Approach.* A thread that asks for its next chunk has done the one before, so it counts the size of its last chunk at
+//! each call. The time is noted at the end of loops and regions only: reading the clock costs as much as a small chunk.
+//! The clock ticks every few milliseconds; where many regions end between two ticks, most do not read it.
 //!
-//! *Invariants.* A chunk costs one addition in the thread's own cache line, no look at the clock, no
-//! division unless the loop's increment is not one.
+//! *Invariants.* A chunk costs one addition in the thread's own cache line, and a division only if the loop's increment
+//! is not one.
 
 use core::sync::atomic::Ordering;
 
 use mapper_abi::SlotClaim;
 use mapper_abi::layout::ThreadSlot;
 
-use crate::attachment;
-use crate::clock;
 use crate::features::features;
 use crate::thread_state::ThreadState;
+use crate::{attachment, clock};
 
 /// The thread came back for more: the chunk it had is done.
 #[inline(always)]
@@ -72,9 +68,8 @@ pub fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
     }
 }
 
-/// Notes the time, and decides after how many regions to do so again: after the next one, if the
-/// clock has ticked since the last time; else, regions being much shorter than a tick, twice as many
-/// as now.
+/// Notes the time, and after how many regions to do so again: after the next if the clock has ticked since, else after
+/// twice as many as before.
 #[inline(never)]
 fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     let now_ns = clock::coarse_now_ns();
@@ -96,8 +91,7 @@ fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
 /// Most regions that end without a look at the clock in between.
 const MAX_SKIPPED: u8 = 15;
 
-/// The iterations in a chunk from `first` up to, and without, `end`, both in units of the loop
-/// variable.
+/// The iterations in a chunk from `first` up to, and without, `end`, in units of the loop variable.
 #[inline(always)]
 pub fn chunk_size(first: i64, end: i64, stride_less_one: i64) -> u64 {
     let distance = end.wrapping_sub(first);
@@ -132,19 +126,12 @@ mod tests {
         ] {
             let mut iterations = 0;
             let mut variable: i64 = first;
-            while if stride > 0 {
-                variable < end
-            } else {
-                variable > end
-            } {
+            while (variable < end && stride > 0) || (variable > end && stride < 0) {
                 iterations += 1;
                 variable += stride;
             }
-            assert_eq!(
-                chunk_size(first, end, stride - 1),
-                iterations,
-                "{first} {end} {stride}"
-            );
+            let size = chunk_size(first, end, stride - 1);
+            assert_eq!(size, iterations, "{first} {end} {stride}");
         }
     }
 

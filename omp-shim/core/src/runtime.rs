@@ -30,14 +30,6 @@ impl Family {
         }
     }
 
-    /// Its entry where there is one for each family, in the order of their numbers.
-    pub(super) fn entry<T>(self, [gomp, kmpc]: &mut [T; 2]) -> &mut T {
-        match self {
-            Self::Gomp => gomp,
-            Self::Kmpc => kmpc,
-        }
-    }
-
     /// The runtime it is the native interface of.
     pub const fn runtimes(self) -> Runtimes {
         match self {
@@ -55,36 +47,41 @@ const SCHEDULE_DYNAMIC: c_int = 2;
 const SCHEDULE_GUIDED: c_int = 3;
 const MONOTONIC: c_int = c_int::MIN;
 
+/// Queries of the library that offers a family.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Queries {
+    pub(super) level: Option<Query>,
+    pub(super) max_threads: Option<Query>,
+    pub(super) thread_num: Option<Query>,
+    pub(super) team_size: Option<Query>,
+    pub(super) schedule: Option<ScheduleQuery>,
+}
+
 /// The real functions, as one module sees them.
 #[derive(Debug)]
 pub struct Runtime {
     pub(super) functions: [*mut c_void; Symbol::ALL.len()],
-    /// `omp_get_level` of the library that offers each family.
-    pub(super) levels: [Option<Query>; 2],
-    /// `omp_get_max_threads`, likewise.
-    pub(super) max_threads: [Option<Query>; 2],
-    /// `omp_get_thread_num`, likewise.
-    pub(super) thread_nums: [Option<Query>; 2],
-    /// `omp_get_num_threads`, likewise.
-    pub(super) team_sizes: [Option<Query>; 2],
-    /// `omp_get_schedule`, likewise.
-    pub(super) schedules: [Option<ScheduleQuery>; 2],
-    /// Where the library lies that offers clang's family.
+    /// By family.
+    pub(super) queries: [Queries; 2],
+    /// The library that offers clang's family.
     pub(super) kmpc_library: Option<Module>,
 }
 
 impl Runtime {
-    /// One that offers nothing.
-    pub const fn empty() -> Self {
+    /// A runtime that offers nothing.
+    pub fn empty() -> Self {
         Self {
             functions: [null_mut(); Symbol::ALL.len()],
-            levels: [None; 2],
-            max_threads: [None; 2],
-            thread_nums: [None; 2],
-            team_sizes: [None; 2],
-            schedules: [None; 2],
+            queries: Default::default(),
             kmpc_library: None,
         }
+    }
+
+    #[inline(always)]
+    fn query(&self, family: Family, select: impl Fn(&Queries) -> Option<Query>) -> u32 {
+        let query = self.queries.get(family as usize).and_then(select);
+        // SAFETY: these queries take nothing and return an int, in every runtime.
+        query.map_or(0, |query| u32::try_from(unsafe { query() }).unwrap_or(0))
     }
 
     /// The real function; null if this runtime has none.
@@ -99,48 +96,43 @@ impl Runtime {
     /// How many regions the calling thread is inside of.
     #[inline]
     pub fn level(&self, family: Family) -> u32 {
-        query(&self.levels, family)
+        self.query(family, |queries| queries.level)
     }
 
     /// The team that the next region would get.
     pub fn max_threads(&self, family: Family) -> u32 {
-        query(&self.max_threads, family)
+        self.query(family, |queries| queries.max_threads)
     }
 
     /// The calling thread's number in its team.
     #[inline]
     pub fn thread_num(&self, family: Family) -> u32 {
-        query(&self.thread_nums, family)
+        self.query(family, |queries| queries.thread_num)
     }
 
     /// How many threads the calling thread's team has.
     #[inline]
     pub fn team_size(&self, family: Family) -> u32 {
-        query(&self.team_sizes, family)
+        self.query(family, |queries| queries.team_size)
     }
 
     /// Whether loops with `schedule(runtime)` are dispensed in chunks now.
     pub fn dispenses_runtime_loops(&self, family: Family) -> bool {
-        let Some(Some(schedule)) = self.schedules.get(family as usize) else {
-            return false;
-        };
-        let (mut kind, mut chunk) = (0, 0);
-        // SAFETY: the function fills in both.
-        unsafe { schedule(&raw mut kind, &raw mut chunk) };
-        matches!(kind & !MONOTONIC, SCHEDULE_DYNAMIC | SCHEDULE_GUIDED)
+        let queries = self.queries.get(family as usize);
+        let schedule = RunSchedule::by(queries.and_then(|queries| queries.schedule));
+        matches!(
+            schedule.kind & !MONOTONIC,
+            SCHEDULE_DYNAMIC | SCHEDULE_GUIDED
+        )
     }
 
-    /// The calling thread's schedule for loops that leave it to the environment.
+    /// The calling thread's setting for `schedule(runtime)`.
     pub fn run_schedule(&self) -> RunSchedule {
-        let mut schedule = RunSchedule { kind: 0, chunk: 0 };
         let function = self.function(Symbol::omp_get_schedule);
         // SAFETY: the function of that name has this type; null becomes `None`.
-        let query = unsafe { core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(function) };
-        if let Some(query) = query {
-            // SAFETY: both are places for an int.
-            unsafe { query(&raw mut schedule.kind, &raw mut schedule.chunk) };
-        }
-        schedule
+        RunSchedule::by(unsafe {
+            core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(function)
+        })
     }
 
     /// What a query answers that takes nothing and returns an int; 0 if the runtime has none of that name.
@@ -150,16 +142,6 @@ impl Runtime {
             unsafe { core::mem::transmute::<*mut c_void, Option<Query>>(self.function(symbol)) };
         // SAFETY: likewise.
         query.map_or(0, |query| unsafe { query() })
-    }
-
-    /// How many levels of regions may have more than one thread, for the calling thread.
-    pub fn active_levels(&self) -> u32 {
-        u32::try_from(self.ask(Symbol::omp_get_max_active_levels)).unwrap_or(0)
-    }
-
-    /// How many such levels the thread is in, by the runtime's account.
-    pub fn active_level(&self) -> u32 {
-        u32::try_from(self.ask(Symbol::omp_get_active_level)).unwrap_or(0)
     }
 
     /// Whether a call with this location or return address comes from libomp itself.
@@ -187,35 +169,34 @@ pub struct RunSchedule {
     pub chunk: c_int,
 }
 
-fn query(functions: &[Option<Query>; 2], family: Family) -> u32 {
-    let Some(Some(function)) = functions.get(family as usize) else {
-        return 0;
-    };
-    // SAFETY: both queries take nothing and return an int, in every runtime.
-    u32::try_from(unsafe { function() }).unwrap_or(0)
+impl RunSchedule {
+    fn by(query: Option<ScheduleQuery>) -> Self {
+        let mut schedule = Self { kind: 0, chunk: 0 };
+        if let Some(query) = query {
+            // SAFETY: both are places for an int.
+            unsafe { query(&raw mut schedule.kind, &raw mut schedule.chunk) };
+        }
+        schedule
+    }
 }
 
-/// Ends the program as the dynamic linker does when a function is missing: the program called a
-/// function of an OpenMP runtime, the shim offers it, and there is no runtime behind it.
+/// Ends the program as the dynamic linker does: it called a function that the shim offers, without a runtime behind.
 #[cold]
 pub fn missing(symbol: Symbol) -> ! {
-    let _ = shielded(|| {
-        let name = symbol.name().to_string_lossy();
-        writeln!(
-            std::io::stderr(),
-            "libmapper_omp: symbol lookup error: undefined symbol: {name}"
-        )
-        .ok()
-    });
-    // SAFETY: ends the process at once, without running anything of the program's.
-    unsafe { libc::_exit(127) }
+    let name = symbol.name().to_string_lossy();
+    end(format_args!(
+        "symbol lookup error: undefined symbol: {name}"
+    ))
 }
 
-/// Ends the program: a logical thread has come to a function that would do wrong for it.
+/// Ends the program: a logical thread called a function that would give it wrong results.
 #[cold]
 pub fn refuse(why: &str) -> ! {
-    let _ =
-        shielded(|| writeln!(std::io::stderr(), "libmapper_omp: {why}; use --teams fixed").ok());
-    // SAFETY: ends the process at once, without running anything of the program's.
+    end(format_args!("{why}; use --teams fixed"))
+}
+
+fn end(message: core::fmt::Arguments<'_>) -> ! {
+    let _ = shielded(|| writeln!(std::io::stderr(), "libmapper_omp: {message}").ok());
+    // SAFETY: ends the process without running any code of the program.
     unsafe { libc::_exit(127) }
 }

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use crate::elf::{self, Module};
 use crate::features::features;
 use crate::lookup;
-use crate::runtime::{Family, Query, Runtime, ScheduleQuery};
+use crate::runtime::{Family, Queries, Query, Runtime, ScheduleQuery};
 use crate::symbols::Symbol;
 
 /// Where to look a function up.
@@ -87,17 +87,20 @@ impl Runtime {
             if family == Family::Gomp && (library.is_some() || module.path.is_empty()) {
                 (features().libgomp_found)(mark as usize);
             }
-            if let Some(library) = library {
-                let query = |name| library.query(name);
-                *family.entry(&mut runtime.levels) = query(Symbol::omp_get_level);
-                *family.entry(&mut runtime.max_threads) = query(Symbol::omp_get_max_threads);
-                *family.entry(&mut runtime.thread_nums) = query(Symbol::omp_get_thread_num);
-                *family.entry(&mut runtime.team_sizes) = query(Symbol::omp_get_num_threads);
+            if let (Some(library), Some(queries)) =
+                (library, runtime.queries.get_mut(family as usize))
+            {
                 let schedule = library.find(Symbol::omp_get_schedule.name());
-                // SAFETY: a function of that name has this type in every runtime; null becomes
-                // `None`.
-                *family.entry(&mut runtime.schedules) =
-                    unsafe { core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule) };
+                *queries = Queries {
+                    level: library.query(Symbol::omp_get_level),
+                    max_threads: library.query(Symbol::omp_get_max_threads),
+                    thread_num: library.query(Symbol::omp_get_thread_num),
+                    team_size: library.query(Symbol::omp_get_num_threads),
+                    // SAFETY: a function of that name has this type in every runtime; null becomes `None`.
+                    schedule: unsafe {
+                        core::mem::transmute::<*mut c_void, Option<ScheduleQuery>>(schedule)
+                    },
+                };
             }
             if family == Family::Kmpc {
                 runtime.kmpc_library = Some(module);

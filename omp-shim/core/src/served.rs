@@ -14,15 +14,10 @@ pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
     let name = core::str::from_utf8(name).ok()?;
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if begins(&["GOMP_", "GOACC_", "omp_fulfill_event"]) {
-        return if is_served(name) {
-            None
-        } else {
-            Some(construct(name))
-        };
+        return (!is_served(name)).then(|| construct(name));
     }
-    // It ends the runtime's threads, so that their threadprivate data start anew; members live on.
-    // The default device is a setting that members are not given. What is told of affinity is the runtime's word
-    // for its own threads and teams.
+    // Pausing ends the runtime's threads, whose threadprivate data start anew, but members live on. Members do not get
+    // the default device. What the affinity functions report is about the runtime's own threads and teams.
     if begins(&[
         "omp_pause_resource",
         "omp_set_default_device",
@@ -31,8 +26,7 @@ pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
     ]) {
         return Some(TeamsOff::Unserved);
     }
-    // The last are hooks that the runtime of every sanitizer asks for: so it is known where it is linked
-    // statically, too, and the program imports none of its functions.
+    // Hooks that the runtime of every sanitizer looks up: they show one that is linked statically too.
     if begins(&[
         "__asan_",
         "__hwasan_",
@@ -90,23 +84,14 @@ mod tests {
 
     #[test]
     fn what_is_dispensed_to_logical_threads_is_admitted() {
-        for name in [
-            "GOMP_parallel",
-            "GOMP_barrier",
-            "GOMP_loop_dynamic_next",
-            "GOMP_loop_ull_maybe_nonmonotonic_runtime_start",
-            "GOMP_critical_name_start",
-            "GOMP_sections_end_nowait",
-            "GOMP_parallel_loop_runtime_start",
-            "GOMP_parallel_end",
-            "GOMP_loop_ull_start",
-            "omp_get_thread_num",
-            "malloc",
-            // libomp has its own threads cancelled so.
-            "pthread_setcanceltype",
-            // Libraries offer this to whoever runs them under a sanitizer.
-            "__sanitizer_start_switch_fiber",
-        ] {
+        for name in "GOMP_parallel GOMP_barrier GOMP_loop_dynamic_next GOMP_critical_name_start \
+            GOMP_loop_ull_maybe_nonmonotonic_runtime_start GOMP_sections_end_nowait \
+            GOMP_parallel_loop_runtime_start GOMP_parallel_end GOMP_loop_ull_start \
+            omp_get_thread_num malloc"
+            .split_whitespace()
+            // libomp cancels its own threads by the first; libraries offer the other for sanitizers.
+            .chain(["pthread_setcanceltype", "__sanitizer_start_switch_fiber"])
+        {
             assert_eq!(of(name), None, "{name}");
         }
     }

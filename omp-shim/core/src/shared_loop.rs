@@ -1,25 +1,20 @@
 //! Loops dispensed in chunks that grow (`MAPPER_SCHEDULE=adaptive`).
 //!
-//! *Problem.* A dynamic loop with small chunks balances well and lets threads come and go soon, but
-//! every chunk costs a dispatch; nobody knows the right size when writing the program.
+//! *Problem.* A dynamic loop with small chunks balances well, but every chunk costs a dispatch, and nobody knows the
+//! right size in advance.
 //!
-//! *Approach* [Cooperative §3.2 Algorithm 1, NuPoCo Algorithm 3]. The shim hands out chunks itself. One
-//! thread of each NUMA node, the delegate, doubles the node's chunk size while a chunk takes less than
-//! the period, up to an even share of half of what remains. Every node has a queue with its part of
-//! the iterations; threads whose queue is empty take from the others. To the runtime the loop is one
-//! without iterations, which every thread begins and finds empty, so that its books are in order.
+//! *Approach* [Cooperative §3.2 Algorithm 1, NuPoCo Algorithm 3]. The shim hands out chunks itself. One thread of each
+//! NUMA node, the delegate, doubles the node's chunk size while a chunk takes less than the period, up to half of an
+//! even share of what remains. Every node has a queue with its part of the iterations; threads whose queue is empty
+//! take from the others. The runtime gets a loop without iterations, so that its state stays consistent. Virtual teams
+//! dispense such loops by the same code (`virtual_team::share`).
 //!
-//! *Virtual teams* dispense their loops themselves and have them dealt out here ([`SharedLoop`]), by the same rule
-//! (`virtual_team::share`).
+//! *The last iteration* is handed out alone, when all queues are empty: compilers take the thread that got it for the
+//! one with the final values of `lastprivate` variables, so it must not get another chunk.
 //!
-//! *The last iteration* is handed out alone, when all queues are empty: compilers take the thread that
-//! got it for the one with the final values of `lastprivate` variables, so it must not get another
-//! chunk afterwards.
-//!
-//! *Invariants.* Every iteration is handed out exactly once. A loop's place is used again only when all
-//! threads of the team have left the loop. Nothing of this runs unless asked for; what is said in
-//! [`crate::waiting::parking`] holds here, too. Ordered loops and those of nested regions are left alone. With
-//! cancellation enabled (`OMP_CANCELLATION`) threads may leave a loop unseen, so it stays off.
+//! *Invariants.* Every iteration is handed out exactly once. A loop's place is used again only when all threads of the
+//! team have left it. Off unless requested. Ordered loops and nested regions are left alone; with `OMP_CANCELLATION`
+//! threads may leave a loop unseen, so it stays off.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null_mut};
@@ -250,8 +245,7 @@ impl Queue {
     }
 }
 
-/// The chunk size of a queue. The same rule as `mapper_predict::cooperative::chunks`, which a test
-/// holds this to.
+/// The chunk size of a queue, by the rule of `mapper_predict::cooperative::chunks`, which a test compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ChunkSize(u64);
 
@@ -331,8 +325,7 @@ impl SharedLoop {
         }
     }
 
-    /// A chunk for the thread with number `rank`, which is the calling one, from the queue of the node it runs on
-    /// first.
+    /// A chunk for the calling thread, number `rank`, from the queue of its node first.
     pub fn take_here(&self, rank: u32) -> Option<Chunk> {
         self.take(rank, place_of_this_cpu(self.nodes.load(Ordering::Relaxed)))
     }

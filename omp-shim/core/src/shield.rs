@@ -2,8 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work`; `None` if it panics. For the rare paths that allocate or parse: a panic there makes
-/// the shim inert for that call and must not unwind into the program.
+/// Runs `work`; `None` if it panics. For the rare paths that allocate or parse: panics must not reach the program.
 pub fn shielded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }

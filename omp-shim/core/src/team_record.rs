@@ -1,20 +1,17 @@
 //! The threads of one parallel region, as they know of each other.
 //!
-//! *Problem.* Levers that act within a region need to know which threads work on the same loop: a
-//! thread that has no CPU may sleep while others do its share of a loop, and must be told when they
-//! are done. The runtimes do not say which team a thread belongs to.
+//! *Problem.* Threads of a region need to know which threads work on the same loop: one without a CPU may sleep while
+//! others do its share, and has to be woken when they are done. The runtimes do not tell.
 //!
-//! *Approach.* The thread that begins a region puts a [`TeamRecord`] into its own frame or storage (see
-//! [`kept_records`](crate::region::kept_records)) and has every thread start through a small function that notes
-//! where it lies. There it stays until the region ends, when all threads have returned.
+//! *Approach.* The thread that begins a region puts a [`TeamRecord`] into its frame or storage
+//! ([`kept_records`](crate::region::kept_records)), where it stays until all threads have returned. Every thread starts
+//! through a small function that notes its address.
 //!
-//! *Loops are numbered.* All threads of a team meet the same loops in the same order, each at its own
-//! pace, so that "loop 3 of this region" means the same to all. Numbers are given to loops that are
-//! dispensed in chunks, when a thread begins them.
+//! *Loops are numbered.* All threads of a team meet the same loops in the same order. A thread numbers a loop that is
+//! dispensed in chunks when it begins it.
 //!
-//! *Invariants.* A thread's team record is `None` outside regions and in regions that were not begun through
-//! the shim. Inside nested regions a thread's rank is 0 and no loop is counted: only outermost teams
-//! are acted upon.
+//! *Invariants.* A thread's team record is `None` outside regions and in regions not begun through the shim. Inside
+//! nested regions a thread's rank is 0 and no loop is counted: only outermost teams are changed.
 
 use core::ffi::c_void;
 use core::mem::offset_of;
@@ -30,16 +27,14 @@ use crate::thread_state::ThreadState;
 /// What the threads of a region share.
 #[repr(C, align(16))]
 pub struct TeamRecord {
-    /// The outlined function, and what it is called with: a pointer in gcc's interface, the number of
-    /// arguments in clang's.
+    /// The outlined function, and its argument: a pointer for gcc, the number of arguments for clang.
     pub(super) function: usize,
     pub(super) data: *mut c_void,
     /// Where the region runs.
     pub runtime: &'static Runtime,
     /// Which interface it came through.
     pub family: Family,
-    /// Number of the loop that the threads are in from the start: 1 where the region is a loop,
-    /// else 0.
+    /// Number of the loop in which threads begin: 1 where the region is a loop, else 0.
     pub(super) first_loop: u32,
     /// What the increment of that loop is, minus one.
     pub(super) stride_less_one: i64,
@@ -130,8 +125,7 @@ impl TeamRecord {
         }
     }
 
-    /// Whether `there` is a team record that differs from this one in its data at most, and in what its threads have
-    /// done.
+    /// Whether `there` is a team record that differs from this one at most in its data and progress.
     ///
     /// # Safety
     /// As for [`holds`](Self::holds).
@@ -168,23 +162,9 @@ impl TeamRecord {
     /// Where the data or the number of arguments lie in it.
     pub const DATA_OFFSET: usize = offset_of!(Self, data);
 
-    /// The team record of a region that is about to start.
+    /// The team record of a region that is about to start, with loops that the runtime dispenses.
     #[inline(always)]
     pub fn new(
-        function: usize,
-        data: *mut c_void,
-        runtime: &'static Runtime,
-        family: Family,
-        beginning: Beginning,
-    ) -> Self {
-        let mut record = Self::without_loops(function, data, runtime, family, beginning);
-        record.loops_of_region = SharedLoops::claim();
-        record
-    }
-
-    /// The same, whose loops are dispensed by the runtime.
-    #[inline(always)]
-    pub fn without_loops(
         function: usize,
         data: *mut c_void,
         runtime: &'static Runtime,
@@ -211,15 +191,21 @@ impl TeamRecord {
         }
     }
 
-    /// The same, for a region whose static loops may be divided among fewer threads than it has.
+    /// The same with growing loops, if those are on.
+    #[inline(always)]
+    pub fn with_growing_loops(mut self) -> Self {
+        self.loops_of_region = SharedLoops::claim();
+        self
+    }
+
+    /// The same for a region whose static loops may be divided among fewer threads than it has.
     #[inline(always)]
     pub fn on_cpus(mut self, cpu_count: u32) -> Self {
         self.cpu_count = cpu_count;
         self
     }
 
-    /// How many threads had CPUs when the region began; the same for the whole region. `u32::MAX` when
-    /// that is not known.
+    /// How many threads had CPUs when the region began; `u32::MAX` if that is not known.
     #[inline(always)]
     pub const fn active(&self) -> u32 {
         self.cpu_count.wrapping_sub(1).saturating_add(1)
@@ -259,15 +245,13 @@ impl TeamRecord {
         self.exhausted.load(Ordering::SeqCst) >= number
     }
 
-    /// Notes that a thread found the loop exhausted. Returns whether it is the first to say so while
-    /// others are parked.
+    /// Notes that a thread found the loop exhausted; says whether it is the first, with others parked.
     #[inline]
     pub fn exhaust(&self, number: u32) -> bool {
         if self.exhausted.load(Ordering::Relaxed) >= number {
             return false;
         }
-        // Sequentially consistent with `park`: either the thread that parks sees the loop exhausted
-        // or it is seen here.
+        // Sequentially consistent with `park`: the thread that parks sees the loop exhausted, or it is seen here.
         self.exhausted.fetch_max(number, Ordering::SeqCst);
         self.parked.load(Ordering::SeqCst) != 0
     }
@@ -287,9 +271,8 @@ impl ThreadState {
     /// The team record that the thread is part of.
     #[inline(always)]
     pub fn record(&self) -> Option<&TeamRecord> {
-        // SAFETY: only `join_team` sets it, and `leave_team` takes it back before the region ends,
-        // up to which the team record lives in the frame or the storage of the thread that began
-        // the region.
+        // SAFETY: only `join_team` sets it, and `leave_team` resets it before the region ends; until then the team
+        // record lives in the frame or the storage of the thread that began the region.
         self.record
             .get()
             .map(|record| unsafe { record.cast::<TeamRecord>().as_ref() })

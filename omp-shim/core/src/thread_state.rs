@@ -1,16 +1,14 @@
 //! What the shim knows about the calling thread.
 //!
-//! *Problem.* Every chunk of a dynamic loop asks for it, so it must cost a load, not a call. A
-//! `thread_local!` in a shared object is reached through `__tls_get_addr`, which takes as long as all
-//! the rest of the shim.
+//! *Problem.* Every chunk of a dynamic loop needs it, so it must cost a load. A `thread_local!` of a shared object is
+//! reached by a call of `__tls_get_addr`, which takes as long as the rest of the shim.
 //!
-//! *Approach.* The state lies in a thread-local block that is declared in assembly and addressed by
-//! the *initial-exec* model: one load of its offset, one addition of the thread pointer. That model
-//! is open to libraries present at program start, which a preloaded one is. Where the shim is loaded later, as a tool of
-//! libomp's, the block has to fit into what the loader keeps for that, as all of the shim's storage.
+//! *Approach.* A thread-local block, declared in assembly and addressed by the *initial-exec* model: one load of its
+//! offset, one addition of the thread pointer. That needs a library that is present at program start, as a preloaded
+//! one is. Where libomp loads the shim later as a tool, the block has to fit into what the loader reserves.
 //!
-//! *Invariants.* All-zero bytes are the state of a thread that never called. Only the thread itself
-//! touches its state. `caller` is at offset 0, where the entry stubs store it.
+//! *Invariants.* All-zero bytes are the state of a thread that never called. Only the thread itself uses its state.
+//! `caller` is at offset 0, where the entry stubs store it.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -36,9 +34,8 @@ pub struct ThreadState {
     pub pending: Cell<u64>,
     /// Where the thread counts.
     pub slot: Cell<Option<&'static ThreadSlot>>,
-    /// Increment of the loop being executed, minus one, so that zero is the usual loop.
-    /// Not beside `pending`: the compiler would copy both as one, and a load of 16 bytes that were
-    /// stored as twice 8 waits until the stores have reached the cache.
+    /// The loop's increment minus one, so that zero is the usual loop. Not beside `pending`: the compiler would copy both
+    /// as one, and a load of 16 bytes stored as twice 8 waits until the stores have reached the cache.
     pub stride_less_one: Cell<i64>,
     /// Whether others count there too.
     pub slot_is_shared: Cell<bool>,
@@ -52,18 +49,15 @@ pub struct ThreadState {
     pub regions_to_stamp: Cell<u8>,
     /// How many ended so the last time.
     pub regions_skipped: Cell<u8>,
-    /// The thread's number in its team while it is in a dispensed loop; else 0, the number of the
-    /// thread that is never parked.
+    /// The thread's number in its team while it is in a dispensed loop; else 0, the thread that never parks.
     pub rank: Cell<u32>,
-    /// Since when it takes chunks of that loop without a CPU of its own ([`crate::waiting::loop_length`]); 0 if it
-    /// does not.
+    /// Since when it takes chunks of that loop without a CPU ([`crate::waiting::loop_length`]); else 0.
     pub passes_since_us: Cell<u32>,
     /// `omp_get_max_threads()` before the thread's first outermost region.
     pub initial_max_threads: Cell<u32>,
     /// The runtime of the outermost region begun last; none before the first.
     pub home_runtime: Cell<Option<&'static Runtime>>,
-    /// The runtime in which regions take the routine path: the thread has a slot of its own, and the
-    /// allocation suffices for its full team.
+    /// The runtime whose regions take the routine path: the thread has a slot of its own, and the allocation suffices.
     pub settled_runtime: Cell<Option<&'static Runtime>>,
     /// The sequence number of the allocation of which that is true.
     pub settled_sequence: Cell<u32>,
@@ -87,9 +81,8 @@ pub struct ThreadState {
     pub outer: Cell<Option<Logical>>,
 }
 
-/// A block of the calling thread's own storage, which begins as zeros, and the function that returns it.
-///
-/// All-zero bytes have to be a valid value of the type, and the type must not be `Sync`.
+/// A block of the calling thread's own storage, zero at first, and the function that returns it. All-zero bytes have to
+/// be a valid value of the type, and the type must not be `Sync`.
 #[macro_export]
 macro_rules! thread_block {
     ($(#[$doc:meta])* $visibility:vis $name:ident: $type:ty, $symbol:literal) => {
@@ -138,8 +131,7 @@ const _: () = {
 };
 
 thread_block! {
-    /// The state of the calling thread. The reference must not be kept across anything that may change
-    /// the thread pointer.
+    /// The state of the calling thread. The reference must not be kept across a change of the thread pointer.
     pub current: ThreadState, "mapper_omp_thread"
 }
 
@@ -161,8 +153,7 @@ pub unsafe fn of_thread(thread_pointer: usize) -> &'static ThreadState {
     }
 }
 
-/// The instructions by which an entry stub notes its return address in the thread's state. They use
-/// r10 and r11, which carry no arguments.
+/// The instructions by which a stub notes its return address. They use r10 and r11, which carry no arguments.
 #[macro_export]
 macro_rules! note_caller {
     () => {
@@ -174,8 +165,7 @@ macro_rules! note_caller {
 pub use note_caller;
 
 impl ThreadState {
-    /// What a region saves when it begins and puts back when it ends, so that loops inside it do not
-    /// disturb the loop that the region may lie in.
+    /// Saves the loop around a region, so that loops inside do not disturb it.
     pub fn enter_region(&self) -> LoopState {
         let outer = LoopState {
             pending: self.pending.get(),
@@ -188,15 +178,8 @@ impl ThreadState {
     /// Whether the shim dispenses the loops that the thread meets: one test for two pointers.
     #[inline(always)]
     pub fn has_loops_of_its_own(&self) -> bool {
-        let member = self
-            .member
-            .get()
-            .map_or(0, |member| member.as_ptr() as usize);
-        let shared = self
-            .shared_loop
-            .get()
-            .map_or(0, |shared| shared.as_ptr() as usize);
-        member | shared != 0
+        let address = |owned: Option<Owned>| owned.map_or(0, |owned| owned.as_ptr() as usize);
+        address(self.member.get()) | address(self.shared_loop.get()) != 0
     }
 
     /// Whether the thread is executing a chunk of a dispensed loop.

@@ -1,44 +1,35 @@
 //! How long threads wait for one another at barriers.
 //!
-//! *Problem.* A thread that spins at a barrier executes instructions like one that works. Whoever
-//! judges a program by its instructions [MAPPER §3.2] has to know how much of its time was waiting.
+//! *Problem.* A thread that spins at a barrier executes instructions like one that works. What judges a program by its
+//! instructions [MAPPER §3.2] has to know how much of its time was waiting.
 //!
-//! *Unit.* Nanoseconds of thread time between a thread's arrival at a barrier and its leaving it,
-//! whether it spun or slept; also between the end of its part of a region and the end of the region,
-//! or, for the threads of the pool, the beginning of the next one; and time spent parked. In a virtual
-//! team the threads that wait are its carriers; those that carry nothing are parked, and the pool's owner
-//! counts for them.
+//! *Unit.* Nanoseconds of thread time between arriving at a barrier and leaving it, spinning or asleep; between the end
+//! of a thread's part of a region and the end of the region (for pool threads: the beginning of the next one); and
+//! time parked. In a virtual team the carriers wait; the pool's owner counts for the threads that carry nothing.
 //!
-//! *Approach.* Two looks at the clock for every barrier would cost as much as a fast barrier. So when
-//! a wait was short, the waits that follow it are skipped, at random intervals so as not to fall into
-//! step with the program, and the next one measured stands for all of them. Where that is a long one,
-//! those skipped need not have been: each of them counts for the longest that is short, and as long as
-//! there was a long one among the last [`WATCHFUL`], as in a program that has short and long waits in turn,
-//! none are skipped.
+//! *Approach.* Reading the clock twice costs as much as a fast barrier. So after a short wait a random number of waits
+//! is skipped (at random, so as not to fall into step with the program), and the next one measured stands for them.
+//! If that one is long, each of those skipped counts for the longest short wait, and none is skipped as long as one of
+//! the last [`WATCHFUL`] waits was long.
 //!
-//! *Tasks.* Both runtimes have threads that wait at a barrier carry out tasks, which is work, and do not say
-//! when. All tasks of a region are done when it has ended, and none before its first one is made ([`crate::waiting::tasks`]
-//! hears of that): so a wait of a region that has had a task, or in which one was made meanwhile, is left out.
-//! What is counted is then less than what was waited, which the daemon takes it for anyway: the least.
-//! (Timing the tasks instead would take a word beside the arguments of each, which the runtimes lay out and partly
-//! write; leaving out whole programs for the tasks of a library would cost those that make none.) `taskwait` and the
-//! end of a task group are not counted as waiting at all.
+//! *Tasks.* Threads that wait at a barrier may carry out tasks, which is work; the runtimes do not tell when. A wait is
+//! left out if its region has had a task or one is made meanwhile ([`crate::waiting::tasks`]): all tasks of a region are
+//! done when it has ended. So the sum is a lower bound, which the daemon expects. (Timing each task would take a word
+//! beside its arguments, which the runtimes lay out.) `taskwait` and the end of a task group do not count as waiting.
 //!
 //! *Invariants.* No work is counted. A wait that is not measured costs a decrement and a comparison. Only outermost teams
-//! are measured. In a slot that several threads share the sum is right, too, by atomic addition.
+//! are measured. Threads that share a slot add atomically.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::attachment;
-use crate::clock;
 use crate::features::features;
 use crate::team_record::TeamRecord;
 use crate::thread_state::{self, ThreadState, thread_block};
+use crate::{attachment, clock};
 
-/// Waits shorter than this are sampled. That is longer than what slightly unequal parts of a short loop or a tick of
-/// the kernel's timer make of a wait: with 4 µs, some of mg's waits were long ones, and so most of them were measured
-/// (62 %, two looks at the clock for each of its regions of 4 µs).
+/// Shorter waits are sampled. Longer than what unequal parts of a short loop or a timer tick make of a wait: with 4 µs
+/// most of mg's waits were measured (62 %).
 const SHORT_NS: u64 = 16_000;
 /// Most waits skipped in a row, a power of two, less one.
 const MOST_SKIPPED: u64 = 127;
@@ -50,7 +41,7 @@ const WATCHFUL: u16 = 256;
 static WORK_CAME_UP: AtomicU32 = AtomicU32::new(0);
 
 /// A thread's waits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waits {
     /// Of those after a long one, how many are still to be measured.
     watchful: Cell<u16>,
@@ -106,8 +97,7 @@ impl Waits {
         waited_ns.saturating_add(waited_ns.min(SHORT_NS) * skipped)
     }
 
-    /// This wait was chosen to be measured and may have been work: it stands for none of those skipped, and the
-    /// next one is chosen.
+    /// The chosen wait may have been work: it stands for none of those skipped, and the next one is chosen.
     fn leave_out(&self) {
         self.skipped.set(0);
     }
@@ -277,20 +267,9 @@ fn leave_out(now_ns: u64) {
 mod tests {
     use super::*;
 
-    fn none() -> Waits {
-        Waits {
-            watchful: Cell::new(0),
-            to_skip: Cell::new(0),
-            skipped: Cell::new(0),
-            left_region_ns: Cell::new(0),
-            left_region_work: Cell::new(0),
-            in_barrier: Cell::new(false),
-        }
-    }
-
     #[test]
     fn long_waits_are_all_measured_and_count_as_they_are() {
-        let waits = none();
+        let waits = Waits::default();
         for random in 0..100 {
             assert!(waits.is_chosen());
             assert_eq!(waits.weigh(1_000_000, random), 1_000_000);
@@ -299,8 +278,7 @@ mod tests {
 
     #[test]
     fn a_long_wait_after_short_ones_does_not_stand_for_them() {
-        let waits = none();
-        let second_ns = 1_000_000_000;
+        let (waits, second_ns) = (Waits::default(), 1_000_000_000);
         assert!(waits.is_chosen());
         assert_eq!(waits.weigh(100, MOST_SKIPPED), 100);
         while !waits.is_chosen() {}
@@ -308,20 +286,30 @@ mod tests {
         assert_eq!(counted_ns, second_ns + MOST_SKIPPED * SHORT_NS);
     }
 
-    /// What is counted of so many waits, beside what they took.
-    fn counted_share(waits: u64, length_ns: impl Fn(u64) -> u64) -> f64 {
-        let thread = none();
-        let (mut counted_ns, mut true_ns, mut random) = (0, 0, 1_u64);
+    struct Counted {
+        measured: u64,
+        counted_ns: u64,
+        true_ns: u64,
+    }
+
+    fn count_of(waits: u64, length_ns: impl Fn(u64) -> u64) -> Counted {
+        let thread = Waits::default();
+        let (mut measured, mut counted_ns, mut true_ns, mut random) = (0, 0, 0, 1_u64);
         for length_ns in (0..waits).map(length_ns) {
             true_ns += length_ns;
             if thread.is_chosen() {
                 random = random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
+                measured += 1;
                 counted_ns += thread.weigh(length_ns, random >> 40);
             }
         }
-        counted_ns as f64 / true_ns as f64
+        Counted {
+            measured,
+            counted_ns,
+            true_ns,
+        }
     }
 
     #[test]
@@ -332,7 +320,8 @@ mod tests {
                     0 => long_ns,
                     _ => 1_000,
                 };
-                let share = counted_share(100_000, length_ns);
+                let counted = count_of(100_000, length_ns);
+                let share = counted.counted_ns as f64 / counted.true_ns as f64;
                 assert!((0.9..1.1).contains(&share), "{every} {long_ns}: {share}");
             }
         }
@@ -340,24 +329,9 @@ mod tests {
 
     #[test]
     fn a_short_wait_stands_for_those_that_were_skipped_before_it() {
-        let waits = none();
-        let (mut measured, mut counted) = (0, 0);
-        let mut random = 1_u64;
-        for _ in 0..100_000 {
-            if waits.is_chosen() {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                measured += 1;
-                counted += waits.weigh(100, random >> 40);
-            }
-        }
-        assert!(measured < 10_000, "{measured} of 100000 were measured");
-        let true_ns = 100_000 * 100;
-        let still_to_come = 100 * (MOST_SKIPPED + 1);
-        assert!(
-            counted <= true_ns && counted + still_to_come > true_ns,
-            "{counted}"
-        );
+        let counted = count_of(100_000, |_| 100);
+        assert!(counted.measured < 10_000, "{} measured", counted.measured);
+        let missing_ns = counted.true_ns.checked_sub(counted.counted_ns).unwrap();
+        assert!(missing_ns < 100 * (MOST_SKIPPED + 1), "{missing_ns}");
     }
 }

@@ -1,33 +1,28 @@
-//! Parallel regions as gcc emitted them before 4.9: one call starts the other threads, then the caller
-//! runs its own share, then another call ends the region.
+//! Parallel regions as gcc emitted them before 4.9: one call starts the other threads, then the caller runs its own share,
+//! then another call ends the region.
 //!
-//! *Problem.* What the end of a region needs has no frame to lie in, for the exported function has
-//! returned long before.
+//! The exported function has returned before the region ends, so what the end needs lies in an allocated [`OpenLegacy`]: a
+//! list for each thread, the innermost region first. (Only these regions allocate.)
 //!
-//! *Approach.* It lies in an [`OpenLegacy`], allocated for each region: a list for each thread, the
-//! innermost region first. (These are the only regions that allocate.)
-//!
-//! *Combined loops* start the threads inside the loop and never say to any but the first what its
-//! increment is. In real teams, iterations are therefore counted in units of the loop variable by all
-//! threads but the first, and no thread is parked.
+//! *Combined loops* tell only the first thread their increment. In real teams the others therefore count iterations in
+//! units of the loop variable, and no thread is parked.
 
 use core::cell::Cell;
 use core::ffi::{c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
-use crate::gomp::regions::runtime_of;
-use crate::region::{self, OpenRegion};
-use mapper_shim_core::caller;
 use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
 use mapper_shim_core::features::{Begun, Request, features};
-use mapper_shim_core::logical;
 use mapper_shim_core::membership::Part;
 use mapper_shim_core::nested::OpenNested;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::runtime::{self, Family, Runtime};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, note_caller, thread_block};
-use mapper_shim_core::waits;
+use mapper_shim_core::{caller, logical, waits};
+
+use crate::gomp::regions::runtime_of;
+use crate::region::{self, OpenRegion};
 
 /// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {
@@ -55,11 +50,8 @@ thread_block! {
     innermost: Innermost, "mapper_omp_legacy"
 }
 
-/// See [`innermost`].
 type Innermost = Cell<Option<NonNull<OpenLegacy>>>;
-
-/// Starts a region by `run`, which gets the size of the team to ask for and what to start it with; or
-/// by a virtual team, as `form` says.
+/// Starts a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says.
 fn start_region(
     start: &Start<'_>,
     body: Body,
@@ -73,7 +65,7 @@ fn start_region(
         asked,
         ..
     } = *start;
-    // The threads of the pool go to work without a word.
+    // The pool's threads begin without further notice.
     waits::work_comes();
     let mut started = region::begin(start);
     let nested = match logical::is_wanted() {
@@ -134,11 +126,8 @@ fn begin_logical(
 
 macro_rules! legacy_regions {
     ($($name:ident($($argument:ident: $type:ty),*) stride $increment:expr, $form:expr;)*) => {$(
-        /// Starts the other threads of a region by the real function of the same name, or a virtual
-        /// team; the caller then runs its own share and calls `GOMP_parallel_end`.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
+        /// Starts the other threads of a region by the real function of the same name, or a virtual team; the caller
+        /// then runs its own share and calls `GOMP_parallel_end`. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             function: Outlined,
@@ -160,9 +149,8 @@ macro_rules! legacy_regions {
                 asked: num_threads,
             };
             start_region(&start, Body { function, data }, $increment, $form, |team, body| {
-                // SAFETY: the arguments are the caller's, save for the size of the team, which the
-                // interface leaves to the runtime whenever it was changed, and for the function,
-                // which calls the caller's.
+                // SAFETY: the arguments are the caller's, but for the team size, which the interface leaves to the
+                // runtime where it was changed, and the function, which calls the caller's.
                 unsafe { run(body.function, body.data, team $(, $argument)*) }
             });
         }
@@ -176,30 +164,22 @@ legacy_regions! {
     GOMP_parallel_loop_static_start(
         start: c_long, end: c_long, increment: c_long, chunk: c_long
     ) stride increment,
-        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Static, chunk));
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Static.by(chunk)));
     GOMP_parallel_loop_dynamic_start(
         start: c_long, end: c_long, increment: c_long, chunk: c_long
     ) stride increment,
-        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Dynamic, chunk));
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Dynamic.by(chunk)));
     GOMP_parallel_loop_guided_start(
         start: c_long, end: c_long, increment: c_long, chunk: c_long
     ) stride increment,
-        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Guided, chunk));
+        |_| Form::Within(Loop::signed(start, end, increment, Schedule::Guided.by(chunk)));
     GOMP_parallel_loop_runtime_start(
         start: c_long, end: c_long, increment: c_long
     ) stride increment,
-        |runtime| {
-            let division = Division::by(runtime);
-            Form::Within(Loop::signed(
-                start, end, increment, division.schedule, division.chunk
-            ))
-        };
+        |runtime| Form::Within(Loop::signed(start, end, increment, Division::by(runtime)));
 }
 
-/// Ends a region that a legacy function started, by the real function of the same name.
-///
-/// # Safety
-/// To be called as gcc does.
+/// Ends a region that a legacy function started, by the real function of the same name. Safety: as gcc calls it.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn GOMP_parallel_end() {
@@ -229,7 +209,7 @@ unsafe extern "C-unwind" fn parallel_end() {
         }
         return;
     };
-    // SAFETY: `start_region` made it and put it there; it was taken out just now and is freed below.
+    // SAFETY: `start_region` made it and put it there; it was taken out and is freed below.
     let region = unsafe { open.as_ref() };
     match &region.team {
         Team::Real => end_real(region.runtime),
@@ -242,7 +222,6 @@ unsafe extern "C-unwind" fn parallel_end() {
     thread.put_part(&region.part);
     innermost().set(region.around);
     region::end(thread, &region.open);
-    // SAFETY: `start_region` made it by `Box::into_raw`. The region has ended, so that no other thread
-    // reads it, and `region` is not used any more.
+    // SAFETY: `start_region` made it by `Box::into_raw`. The region has ended: no other thread reads it.
     drop(unsafe { Box::from_raw(open.as_ptr()) });
 }

@@ -1,27 +1,21 @@
 //! Loops that libgomp dispenses in chunks: the `_start` and `_next` functions.
 //!
-//! `_start` begins a work share and hands out a first chunk, `_next` hands out another; both return
-//! whether there was one, and its bounds. They are called once for every chunk, which may be a single
-//! iteration, so they do nothing but count. The caller is known by its return address, noted by a stub
-//! in front of each: the result is tested, so the call is never turned into a jump.
-//!
-//! Ordered loops are not touched, nor is the generic `GOMP_loop_start` but for virtual teams.
+//! Both return whether there was a chunk, and its bounds. They are called once for every chunk, which may be a single
+//! iteration, so they only count. The caller is known by its return address, noted by a stub: the result is tested, so the
+//! call is never turned into a jump. Ordered loops are left alone, and `GOMP_loop_start` is for virtual teams only.
 
-use core::ffi::{c_long, c_ulonglong, c_void};
-use mapper_shim_core::logical;
+use core::ffi::{c_long, c_ulonglong};
 
-use crate::waiting::parking::{self, Dispensed};
-use mapper_shim_core::adaptive_schedule;
-use mapper_shim_core::caller;
-use mapper_shim_core::chunks::{self, Bounds};
-use mapper_shim_core::construct::{Division, Loop, Schedule, unsigned};
-use mapper_shim_core::pass_on::member_for;
-use mapper_shim_core::pass_on::real;
-use mapper_shim_core::progress;
+use mapper_shim_core::chunks::{self, Bound, Bounds};
+use mapper_shim_core::construct::{Chunk, Division, Schedule};
+use mapper_shim_core::pass_on::{member_for, real};
 use mapper_shim_core::runtime::{self, Runtime};
-use mapper_shim_core::shared_loop::{SharedLoop, Span};
+use mapper_shim_core::shared_loop::SharedLoop;
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, ThreadState, note_caller};
+use mapper_shim_core::{adaptive_schedule, caller, logical, progress};
+
+use crate::waiting::parking::{self, Dispensed};
 
 #[inline(always)]
 fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
@@ -36,19 +30,12 @@ fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
 /// # Safety
 /// If there is `more`, `first` and `end` hold a chunk's bounds.
 #[inline(always)]
-unsafe fn note_chunk<T: Copy + Bound>(
-    thread: &ThreadState,
-    more: bool,
-    first: *const T,
-    end: *const T,
-) {
+unsafe fn note_chunk<T: Bound>(thread: &ThreadState, more: bool, first: *const T, end: *const T) {
     if more {
         // SAFETY: the runtime has just written the bounds there.
         let (first, end) = unsafe { (first.read().bits(), end.read().bits()) };
-        let stride_less_one = thread.stride_less_one.get();
-        thread
-            .pending
-            .set(progress::chunk_size(first, end, stride_less_one));
+        let size = progress::chunk_size(first, end, thread.stride_less_one.get());
+        thread.pending.set(size);
     } else {
         progress::loop_done(thread);
     }
@@ -57,62 +44,21 @@ unsafe fn note_chunk<T: Copy + Bound>(
 /// Hands out the next chunk of a loop whose chunks grow.
 ///
 /// # Safety
-/// The bounds are places to be written to.
+/// The bounds can be written.
 #[cold]
 unsafe fn next_adaptive<T: Bound>(
     thread: &ThreadState,
     shared: &'static SharedLoop,
-    bounds: &Bounds<T>,
+    bounds: Bounds<T>,
 ) -> bool {
-    let Some(chunk) = adaptive_schedule::next(thread, shared) else {
-        progress::loop_done(thread);
-        return false;
-    };
-    thread.pending.set(chunk.count);
+    let chunk = adaptive_schedule::next(thread, shared).map(Chunk::from);
     // SAFETY: the caller vouches for them.
-    unsafe {
-        bounds.first.write(T::from_bits(chunk.first));
-        bounds.end.write(T::from_bits(chunk.end));
-    }
-    true
-}
-
-/// A loop bound, as bits: differences come out right for both types.
-trait Bound {
-    fn bits(self) -> i64;
-    fn from_bits(bits: i64) -> Self;
-}
-
-impl Bound for c_long {
-    #[inline(always)]
-    fn from_bits(bits: i64) -> Self {
-        bits
-    }
-
-    #[inline(always)]
-    fn bits(self) -> i64 {
-        self
-    }
-}
-
-impl Bound for c_ulonglong {
-    #[inline(always)]
-    fn from_bits(bits: i64) -> Self {
-        bits as Self
-    }
-
-    #[inline(always)]
-    fn bits(self) -> i64 {
-        self as i64
-    }
+    unsafe { chunks::hand_out(thread, chunk, bounds) }
 }
 
 macro_rules! next {
     ($type:ty: $($name:ident)*) => {$(
-        /// Hands out the next chunk by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
+        /// Hands out the next chunk by the real function of the same name. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name(first: *mut $type, end: *mut $type) -> bool {
@@ -127,7 +73,7 @@ macro_rules! next {
                         progress::chunk_done(thread);
                         parking::before_chunk(thread);
                         // SAFETY: the places are the caller's.
-                        return unsafe { next_adaptive(thread, shared, &Bounds { first, end }) };
+                        return unsafe { next_adaptive(thread, shared, Bounds { first, end }) };
                     }
                 }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
@@ -147,10 +93,7 @@ macro_rules! next {
 
 macro_rules! start {
     ($type:ty: $($name:ident($($before:ident: $flag:ty)?; $($chunk:ident)?) $kind:ident $schedule:ident;)*) => {$(
-        /// Begins a loop by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
+        /// Begins a loop by the real function of the same name. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name(
@@ -172,14 +115,14 @@ macro_rules! start {
                 end: *mut $type,
             ) -> bool {
                 let thread = thread_state::current();
+                let work = || {
+                    let division = division!($schedule, $($chunk)?);
+                    <$type>::work(up!($($before)?), [from, to], increment, division)
+                };
                 if member_for(thread, Symbol::$name).is_some() {
-                    let describe = || {
-                        let division = division!($schedule, $($chunk)?);
-                        describe!(division, $($before,)? from, to, increment).as_wanted()
-                    };
                     let bounds = Bounds { first, end };
                     // SAFETY: the places are the caller's.
-                    return unsafe { chunks::start(&describe, bounds) };
+                    return unsafe { chunks::start(&|| work().as_wanted(), bounds) };
                 }
                 let runtime = runtime_of_caller(thread, Symbol::$name);
                 let run = real!(
@@ -189,15 +132,13 @@ macro_rules! start {
                 );
                 thread.stride_less_one.set(increment.bits().wrapping_sub(1));
                 let dispensed = parking::before_loop(thread, runtime, Dispensed::$kind);
-                let span = || span!($($before,)? from, to, increment);
+                let span = || work().span;
                 if dispensed == Dispensed::Always && adaptive_schedule::begin(thread, span) {
                     // SAFETY: the places are the caller's. The loop has no iterations.
                     unsafe {
                         run($(yes!($before),)? 0, 0, 1, $(one!($chunk),)? first, end);
                         return match thread.shared_loop() {
-                            Some(shared) => {
-                                next_adaptive(thread, shared, &Bounds { first, end })
-                            }
+                            Some(shared) => next_adaptive(thread, shared, Bounds { first, end }),
                             None => false,
                         };
                     }
@@ -215,27 +156,13 @@ macro_rules! start {
     )*};
 }
 
-/// The iterations of a loop. The increment of a descending one is negative, if only as bits.
-macro_rules! span {
-    ($from:ident, $to:ident, $increment:ident) => {
-        Span::until(
-            $from,
-            $to,
-            $increment,
-            if $increment > 0 {
-                $from < $to
-            } else {
-                $from > $to
-            },
-        )
+/// Whether a loop goes up: only unsigned ones say so.
+macro_rules! up {
+    () => {
+        true
     };
-    ($up:ident, $from:ident, $to:ident, $increment:ident) => {
-        Span::until(
-            $from as i64,
-            $to as i64,
-            $increment as i64,
-            if $up { $from < $to } else { $from > $to },
-        )
+    ($up:ident) => {
+        $up
     };
 }
 
@@ -258,26 +185,13 @@ macro_rules! same {
     };
 }
 
-/// How a loop of that schedule is divided among members of a virtual team.
+/// How a loop of that schedule is divided by the shim.
 macro_rules! division {
     (Runtime,) => {
         Division::of_settings(logical::runtime())
     };
     ($schedule:ident, $chunk:ident) => {
-        Division {
-            schedule: Schedule::$schedule,
-            chunk: $chunk as i64,
-        }
-    };
-}
-
-/// The loop, for members of a virtual team.
-macro_rules! describe {
-    ($division:ident, $from:ident, $to:ident, $increment:ident) => {
-        Loop::signed($from, $to, $increment, $division.schedule, $division.chunk)
-    };
-    ($division:ident, $up:ident, $from:ident, $to:ident, $increment:ident) => {
-        unsigned($up, [$from, $to], $increment, $division)
+        Schedule::$schedule.by($chunk as i64)
     };
 }
 

@@ -1,32 +1,26 @@
-//! Parallel regions as gcc emits them: `GOMP_parallel` and its combined forms. (For what it emitted
-//! before 4.9 see [`crate::gomp::legacy`].)
+//! Parallel regions as gcc emits them since 4.9: `GOMP_parallel` and its combined forms.
 //!
-//! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of
-//! the clause. The caller is known by the outlined function, which lies in the calling module; the
-//! return address would not do, since gcc may turn the call into a jump.
+//! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of the clause. The caller
+//! is known by the outlined function, which lies in the calling module; the call itself may be a jump.
 //!
-//! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which
-//! then call only `GOMP_loop_*_next` and never say what the loop's increment is. The threads start
-//! through a small function that notes it, and which team record they are part of ([`mapper_shim_core::team record`]).
+//! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which then call only
+//! `GOMP_loop_*_next`. The threads start through a small function that notes the increment and the team record.
 
 use core::ffi::{c_long, c_uint, c_void};
 
-use crate::region::kept_records::{Place, Similar};
-use crate::region::{self, OpenRegion};
-use crate::waiting::parking::{self, Dispensed};
-use mapper_shim_core::adaptive_schedule;
-use mapper_shim_core::caller;
 use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
 use mapper_shim_core::features::{Begun, Request, features};
 use mapper_shim_core::logical::{self, Life};
-use mapper_shim_core::membership;
-use mapper_shim_core::nested;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::runtime::{self, Family, Runtime};
-use mapper_shim_core::shared_loop::{self, Span};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::{self, ThreadState};
+use mapper_shim_core::{adaptive_schedule, caller, membership, nested, shared_loop};
+
+use crate::region::kept_records::{Known, Place, Similar};
+use crate::region::{self, OpenRegion};
+use crate::waiting::parking::{self, Dispensed};
 
 /// Where a region runs.
 #[inline(always)]
@@ -41,7 +35,7 @@ pub(crate) fn runtime_of(
     }
 }
 
-/// What a region's threads are started with, to be part of its team record.
+/// What makes a region's threads part of its team record.
 #[inline(always)]
 fn member(record: *const TeamRecord) -> Body {
     Body {
@@ -50,11 +44,10 @@ fn member(record: *const TeamRecord) -> Body {
     }
 }
 
-/// Runs a region by `run`, which gets the size of the team to ask for and what to start it with; or by
-/// a virtual team, as `form` says.
+/// Runs a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says.
 ///
-/// Most regions are of a function that the thread has begun before. Those need nothing but what is here, in one
-/// stretch of code; all others are left to [`run_region_anew`].
+/// Most regions are of a function that the thread has begun before; they need only what is here. The others are left to
+/// [`run_region_anew`].
 #[inline(always)]
 fn run_region<T: Default>(
     thread: &ThreadState,
@@ -66,11 +59,11 @@ fn run_region<T: Default>(
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
     let address = body.function as usize;
-    let record = TeamRecord::without_loops(address, body.data, runtime, Family::Gomp, beginning);
+    let record = TeamRecord::new(address, body.data, runtime, Family::Gomp, beginning);
     if !logical::may_serve(thread)
         && !shared_loop::is_on()
         && let Some(mut similar) = Similar::to(&record)
-        && let Some(routine) = region::resume_routine(thread, runtime, similar.known(), asked)
+        && let Some(routine) = region::begin_routine(thread, runtime, asked, || similar.known())
     {
         let result = run(asked, member(similar.occupy(body.data)));
         region::end_routine(thread, routine);
@@ -92,11 +85,13 @@ fn run_region_anew<T: Default>(
     run: impl Fn(c_uint, Body) -> T,
 ) -> T {
     let address = body.function as usize;
-    // Only once the region has begun it is certain what the user asked for.
-    let record = || TeamRecord::new(address, body.data, runtime, Family::Gomp, beginning);
+    // The settings are certain only once the region has begun.
+    let record = || {
+        TeamRecord::new(address, body.data, runtime, Family::Gomp, beginning).with_growing_loops()
+    };
     let mut place = Place::empty();
     if !logical::may_serve(thread)
-        && let Some(routine) = region::begin_routine(thread, runtime, address, asked)
+        && let Some(routine) = region::begin_routine(thread, runtime, asked, || Known::of(address))
     {
         let result = run(asked, member(place.keep(record())));
         region::end_routine(thread, routine);
@@ -146,7 +141,7 @@ fn run_perhaps_virtual<T: Default>(
         Form::Body => None,
         Form::Within(work) => Some(work),
     };
-    // What the thread is part of is of another runtime, in whose region this one is begun.
+    // What the thread is part of belongs to another runtime, in whose region this one begins.
     let (around, life) = (thread.record.take(), Life::now());
     let request = &mut Request {
         start,
@@ -170,10 +165,7 @@ fn run_perhaps_virtual<T: Default>(
 
 macro_rules! regions {
     ($($name:ident($($argument:ident: $type:ty),*) $form:expr;)*) => {$(
-        /// Runs a region by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
+        /// Runs a region by the real function of the same name. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             function: Outlined,
@@ -190,9 +182,8 @@ macro_rules! regions {
             let body = Body { function, data };
             let form = || $form;
             run_region(thread, runtime, body, Beginning::Body, form, num_threads, |team, body| {
-                // SAFETY: the arguments are the caller's, save for the size of the team, which the
-                // interface leaves to the runtime whenever it was changed, and for the function,
-                // which calls the caller's.
+                // SAFETY: the arguments are the caller's, but for the team size, which the interface leaves to the
+                // runtime where it was changed, and the function, which calls the caller's.
                 unsafe { run(body.function, body.data, team $(, $argument)*) }
             })
         }
@@ -204,11 +195,10 @@ regions! {
     GOMP_parallel_sections(count: c_uint, flags: c_uint) Form::Within(Loop::sections(count));
     GOMP_parallel_loop_static(
         start: c_long, end: c_long, increment: c_long, chunk: c_long, flags: c_uint
-    ) Form::Within(Loop::signed(start, end, increment, Schedule::Static, chunk));
+    ) Form::Within(Loop::signed(start, end, increment, Schedule::Static.by(chunk)));
 }
 
-/// The data of a region with task reductions, as libgomp sees it: it takes the first word for the
-/// description of the reductions before it starts any thread.
+/// The data of a region with task reductions: libgomp reads the first word, the description of the reductions.
 #[repr(C)]
 struct WithReductions {
     reductions: *mut c_void,
@@ -216,17 +206,13 @@ struct WithReductions {
 }
 
 unsafe extern "C-unwind" fn run_member_with_reductions(data: *mut c_void) {
-    // SAFETY: libgomp calls this with the data it was given in `GOMP_parallel_reductions` below,
-    // which outlives the region.
+    // SAFETY: libgomp got this data in `GOMP_parallel_reductions` below, and it outlives the region.
     let record = unsafe { (*data.cast::<WithReductions>()).record };
     // SAFETY: it is the team record that `run_region` made for this region.
     unsafe { membership::run_member(record) };
 }
 
-/// Runs a region with task reductions by the real function of the same name.
-///
-/// # Safety
-/// To be called as gcc does.
+/// Runs a region with task reductions by the real function of the same name. Safety: as gcc calls it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_parallel_reductions(
     function: Outlined,
@@ -241,32 +227,27 @@ unsafe extern "C-unwind" fn GOMP_parallel_reductions(
         Symbol::GOMP_parallel_reductions,
         fn(Outlined, *mut c_void, c_uint, c_uint) -> c_uint
     );
-    // SAFETY: the first word of the caller's data points to the description of its reductions, which
-    // libgomp fills in.
+    // SAFETY: the first word of the caller's data points to the description of its reductions.
     let reductions = unsafe { *data.cast::<*mut c_void>() };
     let body = Body { function, data };
+    let (form, run) = (
+        || Form::Real,
+        |team, body: Body| {
+            let record = body.data;
+            let mut member = WithReductions { reductions, record };
+            let (function, data) = (run_member_with_reductions, (&raw mut member).cast());
+            // SAFETY: as for the plain regions.
+            unsafe { run(function, data, team, flags) }
+        },
+    );
     run_region(
         thread,
         runtime,
         body,
         Beginning::Body,
-        || Form::Real,
+        form,
         num_threads,
-        |team, body| {
-            let mut member = WithReductions {
-                reductions,
-                record: body.data,
-            };
-            // SAFETY: as for the plain regions.
-            unsafe {
-                run(
-                    run_member_with_reductions,
-                    (&raw mut member).cast(),
-                    team,
-                    flags,
-                )
-            }
-        },
+        run,
     )
 }
 
@@ -276,19 +257,13 @@ macro_rules! division {
         Division::by($runtime)
     };
     ($schedule:ident, $runtime:ident, $chunk:ident) => {
-        Division {
-            schedule: Schedule::$schedule,
-            chunk: $chunk,
-        }
+        Schedule::$schedule.by($chunk)
     };
 }
 
 macro_rules! loop_regions {
     ($($name:ident($($chunk:ident: $type:ty)?) $kind:ident $schedule:ident;)*) => {$(
-        /// Runs a combined region and loop by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as gcc does.
+        /// Runs a combined region and loop by the real function of the same name. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             function: Outlined,
@@ -308,15 +283,12 @@ macro_rules! loop_regions {
             );
             let body = Body { function, data };
             let beginning = parking::combined_loop(runtime, Dispensed::$kind, increment);
-            let form = || {
+            let work = || {
                 let division = division!($schedule, runtime, $($chunk)?);
-                let work = Loop::signed(
-                    start, end, increment, division.schedule, division.chunk
-                );
-                Form::Within(work.as_wanted())
+                Loop::signed(start, end, increment, division)
             };
-            let runs = if increment > 0 { start < end } else { start > end };
-            let span = || Span::until(start, end, increment, runs);
+            let form = || Form::Within(work().as_wanted());
+            let span = || work().span;
             run_region(thread, runtime, body, beginning, form, num_threads, |team, body| {
                 // SAFETY: `body` leads to the region's team record. It is not of a virtual team here.
                 let start = match unsafe { adaptive_schedule::prepare_loop(body.data, &span) } {

@@ -1,27 +1,23 @@
-//! Where threads wait for one another in code that clang compiled: barriers, explicit ones and those at the ends of
-//! loops, reductions and `copyprivate`.
+//! Where threads wait for one another in code of clang: barriers, reductions and `copyprivate`.
 //!
-//! *Reductions.* A loop with a `reduction` clause ends with `__kmpc_reduce` and `__kmpc_end_reduce` in the place of a
-//! barrier. In which of the two threads wait depends on how libomp combines their values, which it chooses by the size
-//! of the team; by a tree it does so even where the program asks for no barrier (`__kmpc_reduce_nowait`).
+//! A loop with a `reduction` clause ends with `__kmpc_reduce` and `__kmpc_end_reduce` instead of a barrier. In which of
+//! them threads wait depends on how libomp combines the values, which it chooses by the size of the team; by a tree it
+//! does so even where the program asks for no barrier (`__kmpc_reduce_nowait`).
 
 use core::ffi::{c_int, c_void};
 
-use crate::kmpc::location::runtime_of;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::symbols::Symbol;
-use mapper_shim_core::thread_state;
-use mapper_shim_core::waits;
+use mapper_shim_core::{thread_state, waits};
 
-/// What the two that begin a reduction return where each thread adds its own values, and none waits.
+use crate::kmpc::location::runtime_of;
+
+/// What a reduction's begin returns where each thread adds its own values, and none waits.
 const BY_ATOMICS: c_int = 2;
 
 macro_rules! barriers {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $waited:expr;)*) => {$(
-        /// Waits by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as clang does.
+        /// Waits by the real function of the same name. Safety: as clang calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             location: *mut c_void,
@@ -36,7 +32,7 @@ macro_rules! barriers {
             );
             // SAFETY: the arguments are the caller's.
             let perhaps = || unsafe { run(location, thread_number $(, $argument)*) };
-            // The runtime's own call: what it is for is measured where it came into the shim.
+            // The runtime's own call is measured where the program's call entered the shim.
             if runtime.calls_itself(location as usize) || waits::is_in_barrier() {
                 return perhaps();
             }
@@ -59,10 +55,8 @@ barriers! {
     ), |()| true;
 }
 
-/// Waits by the real function of the same name, which calls `__kmpc_barrier` with what it was given.
-///
-/// # Safety
-/// To be called as clang does.
+/// Waits by the real function of the same name, which calls `__kmpc_barrier` with what it was given. Safety: as clang
+/// calls it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __kmpc_cancel_barrier(
     location: *mut c_void,

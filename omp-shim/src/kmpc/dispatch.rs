@@ -5,15 +5,14 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::kmpc::location::runtime_of;
-use crate::waiting::parking;
-use mapper_shim_core::adaptive_schedule;
-use mapper_shim_core::pass_on::real;
-use mapper_shim_core::progress;
+use mapper_shim_core::pass_on::{jump_on, real, real_of_caller};
 use mapper_shim_core::runtime::{Family, Runtime};
 use mapper_shim_core::shared_loop::Span;
 use mapper_shim_core::symbols::Symbol;
-use mapper_shim_core::thread_state;
+use mapper_shim_core::{adaptive_schedule, progress, thread_state};
+
+use crate::kmpc::location::runtime_of;
+use crate::waiting::parking;
 
 /// Bits of a schedule that say whether chunks must come in ascending order.
 const MODIFIERS: c_int = 1 << 29 | 1 << 30;
@@ -43,35 +42,16 @@ fn is_dispensed(schedule: c_int, runtime: &Runtime) -> bool {
     }
 }
 
-/// Notes that the next loop's iterations wait for one another, and calls the real function.
-///
-/// # Safety
-/// To be called as clang does.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __kmpc_doacross_init(
-    location: *mut c_void,
-    thread_number: c_int,
-    dimensions: c_int,
-    bounds: *const c_void,
-) {
-    let thread = thread_state::current();
-    let runtime = runtime_of(thread, location, Symbol::__kmpc_doacross_init);
-    let run = real!(
-        runtime,
-        Symbol::__kmpc_doacross_init,
-        fn(*mut c_void, c_int, c_int, *const c_void)
-    );
-    thread.loop_is_doacross.set(true);
-    // SAFETY: the arguments are the caller's.
-    unsafe { run(location, thread_number, dimensions, bounds) };
+/// Notes that the iterations of the next loop wait for one another; the real function of that number.
+unsafe extern "C" fn doacross(number: usize) -> *mut c_void {
+    real_of_caller(number, |thread, _| thread.loop_is_doacross.set(true))
 }
+
+jump_on! { doacross: __kmpc_doacross_init }
 
 macro_rules! dispatch_init {
     ($($name:ident($bound:ty, $stride:ty);)*) => {$(
-        /// Begins a loop by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as clang does.
+        /// Begins a loop by the real function of the same name. Safety: as clang calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             location: *mut c_void,
@@ -103,8 +83,8 @@ macro_rules! dispatch_init {
                     return;
                 }
             }
-            // The runtime learns of the loop at once, so that others can take the thread's share of
-            // it, where the schedule deals out shares; it parks when it asks for its first chunk.
+            // The runtime learns of the loop now, so that others can take the thread's share where the schedule deals out
+            // shares; the thread parks when it asks for its first chunk.
             // SAFETY: the arguments are the caller's.
             unsafe { run(location, thread_number, schedule, lower, upper, stride, chunk) };
         }
@@ -120,10 +100,7 @@ dispatch_init! {
 
 macro_rules! dispatch_next {
     ($($name:ident($bound:ty, $stride:ty);)*) => {$(
-        /// Hands out the next chunk by the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as clang does.
+        /// Hands out the next chunk by the real function of the same name. Safety: as clang calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             location: *mut c_void,

@@ -1,19 +1,11 @@
 //! The interface between clang and LLVM's libomp, which Intel's compilers share.
 //!
-//! | module | job |
-//! |---|---|
-//! | `regions` | regions, and the microtasks that their threads run |
-//! | `barrier` | barriers |
-//! | `static_loops` | static loops |
-//! | `dispatch` | loops dispensed in chunks |
-//!
-//! The caller is known by the location descriptor that each call carries, which lies in the calling
-//! module. For programs that gcc compiled libomp calls some of these functions itself, with a location
-//! of its own; what they do is counted a level above, and their sections not at all.
+//! Each call carries a location descriptor, which lies in the calling module. For programs that gcc compiled libomp calls
+//! some of these functions itself, with a location of its own; these calls are counted a level above.
 
 use core::ffi::c_void;
-use mapper_shim_core::caller;
 
+use mapper_shim_core::caller;
 use mapper_shim_core::runtime::{self, Runtime};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::ThreadState;

@@ -1,38 +1,32 @@
 //! Parallel regions as clang emits them: `__kmpc_fork_call`.
 //!
-//! *Regions.* `__kmpc_fork_call(location, count, function, ...)` takes `count` further arguments, all
-//! of the size of a pointer; libomp reads exactly so many with `va_arg`. Rust can not define such a
-//! function, so its entry is written in assembly: it passes one argument more, the region's
-//! [`TeamRecord`], and a function of the shim's in the place of the program's, and counts when the real
-//! function returns. Vector registers are kept for variadic arguments that a compiler might pass in
-//! them; `al`, as the ABI has it, says whether there are any.
+//! *Regions.* `__kmpc_fork_call(location, count, function, ...)` takes `count` further arguments of the size of a pointer.
+//! Rust can not define a variadic function, so its entry is written in assembly: it passes one argument more, the
+//! region's [`TeamRecord`], and the shim's function instead of the program's, and counts when the real function returns.
+//! Vector registers are kept for variadic arguments; `al`, by the ABI, says whether there are any.
 //!
-//! *Microtasks.* Every thread of the region then runs [`run_microtask`], which joins the team record and calls
-//! the program's function with the arguments that are its own. Both frames are described to unwinders.
+//! *Microtasks.* Every thread runs [`run_microtask`], which joins the team record and calls the program's function with
+//! its own arguments. Both frames are described to unwinders.
 //!
-//! *Teams.* libomp has no argument for the size of a team; compilers announce a `num_threads` clause
-//! by `__kmpc_push_num_threads` just before. The shim announces its own size in the same way, unless
-//! the compiler did. (OMPT would bring nothing more here: its callback at the start of a region comes at the
-//! same moment, and costs every region a second call. It serves copies whose calls do not come by:
-//! [`crate::ompt::tool`].)
+//! *Teams.* Compilers announce a `num_threads` clause by `__kmpc_push_num_threads` just before; the shim announces its
+//! size in the same way, unless the compiler did. (OMPT's callback comes at the same moment and costs a second call; it
+//! serves copies whose calls do not pass the shim: [`crate::ompt::tool`].)
 
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};
-use mapper_shim_core::caller;
 
-use crate::kmpc::location::runtime_of;
-use crate::region::kept_records::{Place, Ready};
-use crate::region::{self, OpenRegion, Routine};
-use mapper_shim_core::attachment;
 use mapper_shim_core::construct::Start;
 use mapper_shim_core::membership::Outer;
-use mapper_shim_core::pass_on::real;
-use mapper_shim_core::pass_on::{jump_on, real_of_caller};
+use mapper_shim_core::pass_on::{jump_on, real, real_of_caller};
 use mapper_shim_core::runtime::{self, Family, Runtime};
-use mapper_shim_core::shared_loop::{self, SharedLoops};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::{self, ThreadState};
+use mapper_shim_core::{attachment, caller, shared_loop};
+
+use crate::kmpc::location::runtime_of;
+use crate::region::kept_records::{Known, Place, Ready};
+use crate::region::{self, OpenRegion, Routine};
 
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
@@ -44,15 +38,12 @@ struct ForkFrame {
     place: Place,
 }
 
-/// Bytes from the frame pointer down to the `ForkFrame`: six argument registers, al, the real
-/// function, the vector registers, the frame itself.
+/// Bytes from the frame pointer down to the `ForkFrame`: six argument registers, al, the real function, the vector
+/// registers, the frame itself.
 const FORK_FRAME: usize = 192 + size_of::<ForkFrame>();
 const _: () = assert!(FORK_FRAME.is_multiple_of(16));
 
-/// Runs a region by the real function of the same name.
-///
-/// # Safety
-/// To be called as clang does.
+/// Runs a region by the real function of the same name. Safety: as clang calls it.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn __kmpc_fork_call() {
@@ -143,11 +134,8 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
 
 /// Begins a region and returns the real function to call.
 ///
-/// Most regions begin like one before. Those take no call on their way through here, so that no register
-/// has to be kept for one; all others are left to [`fork_begin_anew`].
-///
-/// # Safety
-/// `frame` is a place for a `ForkFrame`.
+/// Most regions begin like one before. Those take no call here, so that no register has to be kept for one; the others
+/// are left to [`fork_begin_anew`]. Safety: `frame` is a place for a `ForkFrame`.
 unsafe extern "C-unwind" fn fork_begin(
     location: *mut c_void,
     count: c_int,
@@ -164,7 +152,7 @@ unsafe extern "C-unwind" fn fork_begin(
         && !thread.clause_announced.get()
         && !shared_loop::is_on()
         && let Some(ready) = Ready::like(&record_of(thread, runtime, body))
-        && let Some(routine) = region::resume_routine(thread, runtime, ready.known(), 0)
+        && let Some(routine) = region::begin_routine(thread, runtime, 0, || ready.known())
     {
         let fork = runtime.function(Symbol::__kmpc_fork_call);
         // SAFETY: the entry made room there; nothing there has a value that would have to be dropped.
@@ -194,12 +182,10 @@ fn record_of(thread: &ThreadState, runtime: &'static Runtime, body: Microtask) -
     let count = core::ptr::without_provenance_mut(body.count.max(0).unsigned_abs() as usize);
     let (family, beginning) = (Family::Kmpc, Beginning::Body);
     let cpus = cpus_that_may_lack(thread, body.asked, attachment::cpu_count());
-    TeamRecord::without_loops(body.function as usize, count, runtime, family, beginning)
-        .on_cpus(cpus)
+    TeamRecord::new(body.function as usize, count, runtime, family, beginning).on_cpus(cpus)
 }
 
-/// The number of CPUs, if an outermost region of the thread may have more threads than that; else 0, and
-/// its static loops need no look.
+/// The number of CPUs, if an outermost region of the thread may have more threads; else 0: its static loops stay.
 #[inline(always)]
 fn cpus_that_may_lack(thread: &ThreadState, asked: u32, cpu_count: u32) -> u32 {
     let usual = thread.initial_max_threads.get();
@@ -208,10 +194,7 @@ fn cpus_that_may_lack(thread: &ThreadState, asked: u32, cpu_count: u32) -> u32 {
     if suffice { 0 } else { cpu_count }
 }
 
-/// Begins a region and returns the real function to call.
-///
-/// # Safety
-/// `frame` is a place for a `ForkFrame`.
+/// Begins a region and returns the real function to call. Safety: `frame` is a place for a `ForkFrame`.
 #[inline(never)]
 unsafe extern "C-unwind" fn fork_begin_anew(
     location: *mut c_void,
@@ -231,24 +214,20 @@ unsafe extern "C-unwind" fn fork_begin_anew(
     } else {
         0
     };
-    let routine = region::begin_routine(thread, runtime, function as usize, asked);
+    let routine = region::begin_routine(thread, runtime, asked, || Known::of(function as usize));
     // SAFETY: the entry made room there. `open` has no value that would have to be dropped.
     let place = unsafe {
         (&raw mut (*frame).routine).write(routine);
         (&raw mut (*frame).place).write(Place::empty());
         &mut (*frame).place
     };
-    // Only once the region has begun it is certain that the number of CPUs is known.
-    let record = || {
-        let body = Microtask {
-            function,
-            count,
-            asked,
-        };
-        let mut record = record_of(thread, runtime, body);
-        record.loops_of_region = SharedLoops::claim();
-        record
+    // The number of CPUs is certain only once the region has begun.
+    let body = Microtask {
+        function,
+        count,
+        asked,
     };
+    let record = || record_of(thread, runtime, body).with_growing_loops();
     if routine.is_some() {
         place.keep(record());
         return fork;
@@ -281,8 +260,8 @@ fn begin_other(start: &Start<'_>, location: *mut c_void) -> OpenRegion {
 const MICROTASK_FRAME: usize = 48 + size_of::<Outer>();
 const _: () = assert!(MICROTASK_FRAME.is_multiple_of(16));
 
-/// What the threads of a region run: joins the team record, which is the first argument after the two that
-/// every microtask has, and calls the program's microtask with the others.
+/// What the threads of a region run: joins the team record, the third argument, and calls the program's microtask with
+/// the others.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn run_microtask() {
     // Frame, from rbp: -8..-48 the six argument registers, below them the `Outer`, then the arguments
@@ -342,37 +321,29 @@ unsafe extern "C-unwind" fn run_microtask() {
     )
 }
 
-/// Makes the thread one of the team record.
-///
-/// # Safety
-/// `team record` is the team record of the region that the thread is about to run; `outer` is a place.
+/// Makes the thread part of the team record. Safety: `record` is that of the region that the thread is about to run;
+/// `outer` is a place.
 unsafe extern "C-unwind" fn microtask_begin(record: *const TeamRecord, outer: *mut Outer) {
     let thread = thread_state::current();
-    // SAFETY: the team record lives in the frame or storage of the thread that began the region until it has
-    // ended, which is after `microtask_end`; the entry made room for `outer`.
+    // SAFETY: the team record lives with the thread that began the region until it has ended, which is after
+    // `microtask_end`; the entry made room for `outer`.
     unsafe {
         if thread.enter_outermost(&*record) {
-            outer.write(Outer::nothing());
+            outer.write(Outer::default());
         } else {
             microtask_begin_slowly(record, outer);
         }
     }
 }
 
-/// Makes the thread one of the team record.
-///
-/// # Safety
-/// As for [`microtask_begin`].
+/// Makes the thread part of the team record. Safety: as for [`microtask_begin`].
 #[inline(never)]
 unsafe extern "C-unwind" fn microtask_begin_slowly(record: *const TeamRecord, outer: *mut Outer) {
     // SAFETY: as there.
     unsafe { outer.write(thread_state::current().join_team(&*record)) };
 }
 
-/// Takes it out again.
-///
-/// # Safety
-/// `outer` is what `microtask_begin` wrote.
+/// Takes it out again. Safety: `outer` is what `microtask_begin` wrote.
 unsafe extern "C-unwind" fn microtask_end(outer: *const Outer) {
     // SAFETY: the caller vouches for it.
     thread_state::current().leave_team(unsafe { &*outer });
@@ -403,10 +374,7 @@ fn announce_team(runtime: &Runtime, location: *mut c_void, num_threads: u32) {
     }
 }
 
-/// Ends a region.
-///
-/// # Safety
-/// `frame` is what `fork_begin` wrote.
+/// Ends a region. Safety: `frame` is what `fork_begin` wrote.
 unsafe extern "C-unwind" fn fork_end(frame: *mut ForkFrame) {
     let thread = thread_state::current();
     // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
@@ -421,10 +389,7 @@ unsafe extern "C-unwind" fn fork_end(frame: *mut ForkFrame) {
     }
 }
 
-/// Ends a region.
-///
-/// # Safety
-/// `frame` is what `fork_begin` wrote.
+/// Ends a region. Safety: `frame` is what `fork_begin` wrote.
 #[inline(never)]
 unsafe extern "C-unwind" fn fork_end_slowly(frame: *mut ForkFrame) {
     // SAFETY: the entry passes the place that `fork_begin` filled, and nobody uses it afterwards.
@@ -438,10 +403,7 @@ unsafe extern "C-unwind" fn fork_end_slowly(frame: *mut ForkFrame) {
     frame.place.clear();
 }
 
-/// Notes that the next region has a `num_threads` clause, and passes it on.
-///
-/// # Safety
-/// To be called as clang does.
+/// Notes that the next region has a `num_threads` clause, and passes it on. Safety: as clang calls it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __kmpc_push_num_threads(
     location: *mut c_void,

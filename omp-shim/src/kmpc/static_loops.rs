@@ -1,33 +1,29 @@
 //! Static loops of libomp: `__kmpc_for_static_init_*` divides a loop among the threads of a team.
 //!
-//! *Problem.* A program has eight threads and is left with two CPUs. The threads without a CPU have
-//! their parts of every static loop, and all others wait for them at its end.
+//! *Problem.* A program has eight threads and is left with two CPUs. The threads without a CPU have their parts of every
+//! static loop, and all others wait for them at its end.
 //!
-//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one
-//! chunk, that chunks are "approximately equal in size", and that two such loops of a region with as many
-//! iterations are divided alike. Here *k* threads have all but one iteration of each other thread, with
-//! *k* the number of CPUs at the start of the region: the first and the last promise hold, the second is
-//! given up, which no iteration can tell except by who carries it out. (One, since there are programs
-//! that count on each thread to have had some of a long loop; and the last thread is one of the *k*,
-//! since clang takes what it had last for what the loop had last.) What is summed up by thread,
-//! as reductions are, is summed up in other parts: floating-point sums may differ in their last bits, as
-//! they do between team sizes. The real function is called all the same, which keeps its books; then the
-//! bounds are overwritten.
+//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one chunk, that chunks
+//! are "approximately equal in size", and that two such loops of a region are divided alike. Here *k* threads (the CPUs at
+//! the start of the region) have all but one iteration of each other thread: the first and the last promise hold; the
+//! second is given up, which no iteration can tell. (One, since some programs count on each thread to have had some of a
+//! long loop. The last thread is one of the *k*, since clang takes its last value for the loop's.) Reductions are summed
+//! in other parts: floating-point sums may differ in their last bits, as between team sizes. The real function is called
+//! first, for its state; then the bounds are overwritten.
 //!
-//! *What is left alone.* Loops with a chunk size, whose chunks go to all threads in turn; sections and
-//! `distribute`; loops of few iterations, where programs like to do one thing for each thread; nested
-//! regions. (gcc divides static loops in the program itself, where nobody can help.)
+//! *Left alone:* loops with a chunk size; sections and `distribute`; loops of few iterations, where programs do one thing
+//! for each thread; nested regions. (gcc divides static loops in the program itself.)
 //!
-//! *Invariants.* A region that began with enough CPUs for the program's usual team, and has that one,
-//! pays a load and a comparison for a loop.
+//! *Invariants.* A region with enough CPUs for the program's usual team pays a load and a comparison for a loop.
 
 use core::ffi::{c_int, c_void};
 
-use crate::kmpc::location::runtime_of;
 use mapper_shim_core::pass_on::real;
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::team_record::TeamRecord;
 use mapper_shim_core::thread_state;
+
+use crate::kmpc::location::runtime_of;
 
 /// `schedule(static)` without a chunk size.
 const STATIC: c_int = 34;
@@ -63,7 +59,7 @@ impl Loop {
         }
     }
 
-    /// The calling thread's part; there are to be as many iterations as members, at least.
+    /// The calling thread's part; there are at least as many iterations as members.
     fn part(self, division: Division) -> Part {
         let [rank, members, active] =
             [division.rank, division.members, division.active].map(i128::from);
@@ -123,10 +119,7 @@ fn division(
 
 macro_rules! static_init {
     ($($name:ident($bound:ty, $stride:ty);)*) => {$(
-        /// Divides a loop by the real function of the same name, or among fewer threads.
-        ///
-        /// # Safety
-        /// To be called as clang does.
+        /// Divides a loop by the real function of the same name, or among fewer threads. Safety: as clang calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             location: *mut c_void,
@@ -165,8 +158,7 @@ macro_rules! static_init {
             }
             if let Some((work, division)) = division {
                 let part = work.part(division);
-                // SAFETY: the real function has written to the same places. The casts wrap nothing:
-                // the bounds lie within those of the loop.
+                // SAFETY: the real function has written to the same places. The bounds lie within the loop's.
                 unsafe {
                     lower.write(part.lower as $bound);
                     upper.write(part.upper as $bound);
@@ -191,25 +183,22 @@ mod tests {
     use super::*;
 
     fn parts(work: Loop, members: u32, active: u32) -> Vec<Part> {
-        let part = |rank| {
-            work.part(Division {
-                members,
-                active,
-                rank,
-            })
+        let part = |rank| Division {
+            members,
+            active,
+            rank,
         };
-        (0..members).map(part).collect()
+        (0..members).map(|rank| work.part(part(rank))).collect()
     }
 
-    fn iterations(work: Loop, part: Part) -> Vec<i128> {
-        let own = Loop {
-            lower: part.lower,
-            upper: part.upper,
-            increment: work.increment,
-        };
-        (0..own.iterations())
-            .map(|iteration| own.lower + iteration * own.increment)
-            .collect()
+    fn iterations(mut work: Loop, part: Part) -> Vec<i128> {
+        (work.lower, work.upper) = (part.lower, part.upper);
+        values(work)
+    }
+
+    fn values(work: Loop) -> Vec<i128> {
+        let value = |iteration| work.lower + iteration * work.increment;
+        (0..work.iterations()).map(value).collect()
     }
 
     fn work(lower: i128, upper: i128, increment: i128) -> Loop {
@@ -228,9 +217,7 @@ mod tests {
             work(100, -3, -4),
             work(1, 8, 1),
         ] {
-            let all: Vec<i128> = (0..work.iterations())
-                .map(|iteration| work.lower + iteration * work.increment)
-                .collect();
+            let all = values(work);
             for members in 1..9 {
                 for active in 1..=members {
                     let parts = parts(work, members, active);

@@ -1,9 +1,8 @@
 //! OMPT's C interface, as far as the shim uses it.
 //!
-//! OMPT is how an OpenMP runtime tells a tool what it does: at its start it looks for a function
-//! `ompt_start_tool`; the tool answers with two functions of its own, is given a way to look further ones up by
-//! name, and registers one callback for each kind of event. The declarations here are those of OpenMP 5.0, section
-//! 4 (`omp-tools.h`), which later versions and all libomps since clang 8 keep.
+//! At its start an OpenMP runtime looks for a function `ompt_start_tool`; the tool answers with two functions, gets a way
+//! to look further ones up by name, and registers a callback for each kind of event. The declarations are those of OpenMP
+//! 5.0, section 4 (`omp-tools.h`), which later versions and all libomps since clang 8 keep.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::sync::atomic::AtomicU64;
@@ -27,8 +26,7 @@ pub(crate) type GetThreadData = unsafe extern "C" fn() -> *mut Data;
 /// `ompt_get_parallel_info_t`: whether there is a region so many levels out, its data and the size of its team.
 pub(crate) type GetParallelInfo = unsafe extern "C" fn(c_int, *mut *mut Data, *mut c_int) -> c_int;
 
-/// `ompt_get_task_info_t`: of the task so many levels out, its flags, its data, its frame, the data of its region
-/// and the number of the thread in that.
+/// `ompt_get_task_info_t`: a task's flags, data, frame, region data and thread number, by its level.
 pub(crate) type GetTaskInfo = unsafe extern "C" fn(
     c_int,
     *mut c_int,
@@ -66,17 +64,13 @@ pub(crate) const SET_IMPOSSIBLE: c_int = 2;
 
 /// `ompt_scope_endpoint_t`.
 pub(crate) const SCOPE_BEGIN: c_int = 1;
-/// Likewise.
 pub(crate) const SCOPE_END: c_int = 2;
-
 /// Bit of `ompt_task_flag_t`: the task that stands for a thread outside all regions.
 pub(crate) const TASK_INITIAL: c_int = 1;
-
 /// Bit of `ompt_parallel_flag_t`: not a region's team, but a league of teams.
 pub(crate) const PARALLEL_LEAGUE: c_int = 0x4000_0000;
 
-/// What a thread is waiting for in a `sync_region_wait` (`ompt_sync_region_t`): whether it is a barrier. At the
-/// others, `taskwait` and `taskgroup`, it runs tasks.
+/// Whether a thread waits at a barrier (`ompt_sync_region_t`). At the others, `taskwait` and `taskgroup`, it runs tasks.
 pub(crate) const fn is_barrier(kind: c_int) -> bool {
     matches!(kind, 1..=4 | 8..=10)
 }
@@ -103,13 +97,12 @@ mod tests {
         std::fs::write(&source, text).unwrap();
         let compiler = std::env::var("CC_CLANG").unwrap_or_else(|_| "clang".to_owned());
         let compiled = std::process::Command::new(compiler)
-            .args(["-w", "-fopenmp"])
-            .arg(&source)
-            .arg("-o")
-            .arg(&program)
+            .args(["-w", "-fopenmp", "-o"])
+            .args([&program, &source])
             .status()
-            .unwrap();
-        assert!(compiled.success());
+            .unwrap()
+            .success();
+        assert!(compiled);
         let output = std::process::Command::new(program).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| line.parse().unwrap()).collect()

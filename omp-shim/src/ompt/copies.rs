@@ -35,8 +35,7 @@ impl Copy {
         let function = self.get_thread_data.load(Ordering::Relaxed);
         // SAFETY: a function of that name has this type; null becomes `None`.
         let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetThreadData>>(function) }?;
-        // SAFETY: it takes nothing, and the word it leads to, which only the calling thread uses, stays as long
-        // as the thread.
+        // SAFETY: it takes nothing; the word, which only the calling thread uses, stays as long as the thread.
         unsafe { get().as_ref() }
     }
 
@@ -45,9 +44,8 @@ impl Copy {
         let function = self.get_parallel_info.load(Ordering::Relaxed);
         // SAFETY: as above.
         let get = unsafe { core::mem::transmute::<AnyFunction, Option<GetParallelInfo>>(function) };
-        // Level 0 is the team that the thread is in, which outside all regions is its own; there is another one
-        // around it only within a region.
-        // SAFETY: nothing is asked for but whether there is one.
+        // Level 0 is the thread's own team; there is another one around it only within a region.
+        // SAFETY: only whether there is one is requested.
         get.is_some_and(|get| unsafe { get(1, null_mut(), null_mut()) } == 0)
     }
 

@@ -8,19 +8,21 @@
 //! | a wait at a barrier begins, ends | time waiting, as in `waits` |
 //! | a loop begins, ends | iterations |
 //!
-//! *Iterations.* OMPT tells how many a loop has, to each thread, and not how many a thread has got. Each thread is
-//! credited with an even share when it leaves the loop (when it begins a region in it, if it does), so that the
-//! sum is right for each loop that all have left. Unlike with the exported functions static loops count, too.
+//! *Iterations.* OMPT tells each thread how many iterations a loop has, not how many the thread got. Each thread counts an
+//! even share when it leaves the loop (or begins a region in it), so that the sum is right once all have left. Static loops
+//! count too.
 //!
-//! *Invariants.* Callbacks run on the thread that they are about. A region that reached the runtime through the
-//! shim after all (where two modules share a copy, and only one is hidden) is counted there and not here. What is
-//! noted of a region lies in the word that the runtime keeps for its tool beside it. The words beside tasks are
-//! left alone: libomp 14 stops a program with `taskwait depend` where one of another task was not zero.
+//! *Invariants.* Callbacks run on the thread that they are about. A region that came through the shim after all (two
+//! modules share a copy, and one is hidden) is counted there. Notes of a region lie in the runtime's word beside it; the
+//! words beside tasks stay zero, else libomp 14 stops programs with `taskwait depend`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use mapper_abi::Runtimes;
+use mapper_abi::{ReportFlags, Runtimes};
+use mapper_shim_core::elf::Module;
+use mapper_shim_core::thread_state::{self, ThreadState};
+use mapper_shim_core::{attachment, progress, waits};
 
 use crate::degree::region_table;
 use crate::ompt::abi::{
@@ -28,11 +30,6 @@ use crate::ompt::abi::{
     is_loop,
 };
 use crate::ompt::copies::{Copy, copy};
-use mapper_shim_core::attachment;
-use mapper_shim_core::elf::Module;
-use mapper_shim_core::progress;
-use mapper_shim_core::thread_state::{self, ThreadState};
-use mapper_shim_core::waits;
 
 /// Where the shim itself lies.
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +67,7 @@ pub(crate) fn callbacks<const N: usize>() -> Callbacks {
     }
 }
 
-/// What is noted of a region. A word of zeros is the one of a region that nobody has told of: a thread alone.
+/// What is noted of a region. A word of zeros is a region that was not seen to begin: a thread alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct RegionNote {
     /// Threads; 0 until one of them has begun its part.
@@ -78,7 +75,7 @@ struct RegionNote {
     /// The setting to be put back, if it was lowered.
     lowered_from: Option<u32>,
     outermost: bool,
-    /// It came through the shim, which counts it, or is a league of teams, of which each has regions of its own.
+    /// The shim counts it, or it is a league of teams, of which each has regions of its own.
     uncounted: bool,
 }
 
@@ -165,7 +162,7 @@ fn begin(copy: &Copy, requested: u32, place: usize) -> RegionNote {
     let lowered_from = thread_data.and_then(|data| {
         if data.load(Ordering::Relaxed) == 0 {
             attachment::report_runtime(Runtimes::LIBOMP);
-            attachment::report_observed();
+            attachment::report_flag(ReportFlags::OBSERVED);
         }
         copy.sizing.lower(data, requested)
     });

@@ -1,16 +1,13 @@
-//! Whether a copy of libomp can be heard by its calls, or only through OMPT.
+//! Whether a copy of libomp is observed by its calls, or only through OMPT.
 //!
-//! *Problem.* What is preloaded comes first where the linker looks functions up, and the shim hears of regions by
-//! the functions that it exports under the names of the runtime's. It does not come first for code that libomp was
-//! linked into statically, nor for a library that was loaded with `RTLD_DEEPBIND`: these call their own copy. Such
-//! a copy may still ask for a tool ([`crate::ompt::tool`]); but an ordinary one asks as well, and must not be heard
-//! twice.
+//! *Problem.* Preloading does not reach code that libomp was linked into statically, nor a library loaded with
+//! `RTLD_DEEPBIND`: these call their own copy. Such a copy may ask for a tool ([`crate::ompt::tool`]); but an ordinary one
+//! does too, and must not be counted twice.
 //!
-//! *Approach.* libomp defines `ompt_start_tool` itself, weakly, and calls it as any exported function: by a slot
-//! that the linker fills in by the scope that the copy was loaded with, the one its users' calls are looked up in
-//! as well. Once it has been called, the slot says where that scope leads: to the shim, or to the copy itself.
-//! Where there is no such slot, the copy is linked into the program or a library (which calls it directly), or
-//! was built so that it prefers its own functions; then the slots of those that call it decide.
+//! *Approach.* libomp defines `ompt_start_tool` weakly and calls it through a slot that the linker fills in by the scope in
+//! which its users' calls are looked up too. After the call the slot says where that scope leads: to the shim, or to the
+//! copy itself. Without such a slot, the copy is linked into the program or a library, or prefers its own functions; then
+//! the slots of its callers decide.
 
 use mapper_shim_core::elf::{self, Module};
 
@@ -47,30 +44,16 @@ enum Target {
 }
 
 impl Slots {
-    const fn reach(self) -> Reach {
-        match self {
-            Self {
-                in_program: true, ..
-            } => Reach::Hidden,
-            Self {
-                asks: Some(Target::Shim),
-                ..
-            } => Reach::Interposed,
-            Self {
-                asks: Some(Target::Itself),
-                ..
-            }
-            | Self {
-                is_offered: false, ..
-            }
-            | Self {
-                is_called_directly: true,
-                ..
-            }
-            | Self {
-                is_imported: false, ..
-            } => Reach::Hidden,
-            Self { .. } => Reach::Interposed,
+    fn reach(self) -> Reach {
+        let is_hidden = self.in_program
+            || self.asks != Some(Target::Shim)
+                && (self.asks == Some(Target::Itself)
+                    || !self.is_offered
+                    || self.is_called_directly
+                    || !self.is_imported);
+        match is_hidden {
+            true => Reach::Hidden,
+            false => Reach::Interposed,
         }
     }
 }
@@ -110,58 +93,64 @@ mod tests {
     };
 
     #[test]
-    fn a_copy_whose_scope_leads_to_the_shim_is_counted_by_its_calls() {
-        assert_eq!(ORDINARY.reach(), Reach::Interposed);
-    }
-
-    #[test]
-    fn a_copy_that_finds_itself_first_is_observed_through_ompt() {
-        let deep = Slots {
-            asks: Some(Target::Itself),
-            ..ORDINARY
-        };
-        assert_eq!(deep.reach(), Reach::Hidden);
-    }
-
-    #[test]
-    fn what_the_program_itself_holds_is_hidden_whatever_it_exports() {
-        let program = Slots {
-            in_program: true,
-            ..ORDINARY
-        };
-        assert_eq!(program.reach(), Reach::Hidden);
-    }
-
-    #[test]
-    fn a_copy_without_a_slot_is_judged_by_who_calls_it() {
+    fn a_copy_is_judged_by_where_its_scope_leads_and_else_by_its_callers() {
         let bare = Slots {
             asks: None,
             ..ORDINARY
         };
-        assert_eq!(bare.reach(), Reach::Interposed);
-        let within = Slots {
-            is_offered: false,
-            ..bare
-        };
-        assert_eq!(within.reach(), Reach::Hidden, "linked into a library");
-        let direct = Slots {
-            is_called_directly: true,
-            ..bare
-        };
-        assert_eq!(direct.reach(), Reach::Hidden);
-        let own = Slots {
-            is_imported: false,
-            ..bare
-        };
-        assert_eq!(own.reach(), Reach::Hidden, "only its own module calls it");
-    }
-
-    #[test]
-    fn a_users_tool_that_was_asked_before_says_nothing_of_the_scope() {
-        let asked = Slots {
-            asks: Some(Target::Elsewhere),
-            ..ORDINARY
-        };
-        assert_eq!(asked.reach(), Reach::Interposed);
+        for (what, slots, reach) in [
+            ("its scope leads to the shim", ORDINARY, Reach::Interposed),
+            (
+                "it finds itself first",
+                Slots {
+                    asks: Some(Target::Itself),
+                    ..ORDINARY
+                },
+                Reach::Hidden,
+            ),
+            (
+                "the program holds it, whatever it exports",
+                Slots {
+                    in_program: true,
+                    ..ORDINARY
+                },
+                Reach::Hidden,
+            ),
+            (
+                "a user's tool, called before, says nothing of the scope",
+                Slots {
+                    asks: Some(Target::Elsewhere),
+                    ..ORDINARY
+                },
+                Reach::Interposed,
+            ),
+            ("it has no slot", bare, Reach::Interposed),
+            (
+                "it is linked into a library",
+                Slots {
+                    is_offered: false,
+                    ..bare
+                },
+                Reach::Hidden,
+            ),
+            (
+                "it is called directly",
+                Slots {
+                    is_called_directly: true,
+                    ..bare
+                },
+                Reach::Hidden,
+            ),
+            (
+                "only its own module calls it",
+                Slots {
+                    is_imported: false,
+                    ..bare
+                },
+                Reach::Hidden,
+            ),
+        ] {
+            assert_eq!(slots.reach(), reach, "{what}");
+        }
     }
 }

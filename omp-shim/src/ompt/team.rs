@@ -1,38 +1,32 @@
-//! How large the teams of a copy of libomp are that is heard by OMPT.
+//! The team sizes of a copy of libomp that is observed through OMPT.
 //!
-//! *Problem.* OMPT tells that a region begins, and has no say in its size. The size of a region without a
-//! `num_threads` clause is a setting of the thread, though, which libomp reads after it has told the tool. A copy
-//! that is a library of its own has its regions sized so: set when the region begins, put back when it has ended.
-//! Where libomp is linked into the code that calls it, teams keep their size.
+//! *Problem.* OMPT tells that a region begins and has no say in its size. But the size of a region without a `num_threads`
+//! clause is a setting of the thread, which libomp reads after it has called the tool. So a copy that is a library of its
+//! own has the setting lowered when a region begins and restored afterwards. Where libomp is linked into the code that
+//! calls it, teams keep their size.
 //!
-//! *What the program wants.* Calls of `omp_set_num_threads` are not seen, but their effect is: the setting is
-//! another one than the environment's, or than it was. A program that sets what was set before counts as one that
-//! did not; it gets what it would with `OMP_DYNAMIC=true`, which is what `--teams follow` asks of programs. Calls
-//! of `omp_set_dynamic`, by which a program refuses that, have no effect to be seen; so a module that could make
-//! one ends the sizing of the copy that it would reach. Either that was looked up by a handle counts as called
+//! *What the program wants.* Calls of `omp_set_num_threads` are not seen, but their effect is: the setting differs from the
+//! environment's or from before. A program that sets what was set before gets what it would with `OMP_DYNAMIC=true`, which
+//! `--teams follow` requires of programs. `omp_set_dynamic`, by which a program refuses that, has no visible effect; so a
+//! module that could call the copy's ends the sizing. Either counts as called when looked up by a handle
 //! ([`mapper_shim_core::by_handle`]).
 //!
-//! *Invariants.* The program never sees the lowered setting: each thread of the region puts its own copy of it
-//! back before the program's code runs, and the thread that began the region does when that has ended. Only a team
-//! of one differs: libomp runs it without a region of its own and tells of its end where the setting cannot be
-//! reached. So no team is made smaller than [`LEAST`]. Should libomp have made a team of one nevertheless (there is
-//! a limit of the program's), the setting stays as low as it is, no region is larger than it says, and teams are
-//! left alone from then on.
+//! *Invariants.* The program never sees the lowered setting: each thread of the region restores its own before the
+//! program's code runs, and the thread that began the region does at its end. libomp runs a team of one without a region of
+//! its own, where the setting cannot be reached; so no team is made smaller than [`LEAST`]. If libomp makes a team of one
+//! nevertheless (a limit of the program's), the setting stays low and teams are left alone from then on.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use mapper_shim_core::scope;
 
 use mapper_abi::TeamsOff;
+use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::shield::shielded;
+use mapper_shim_core::{attachment, environment, looked_up, scope};
 
 use crate::ompt::abi::Data;
 use crate::region::team_size::{self, Request, Verdict};
-use mapper_shim_core::attachment;
-use mapper_shim_core::elf::{self, Module};
-use mapper_shim_core::environment;
-use mapper_shim_core::looked_up;
-use mapper_shim_core::shield::shielded;
 
 /// Threads of the smallest team that a region is given.
 const LEAST: u32 = 2;
@@ -51,8 +45,7 @@ pub(crate) struct Sizing {
     has_failed: AtomicBool,
     /// Where the copy lies, and the shim.
     places: AtomicPtr<Places>,
-    /// How many modules had been loaded when it was found that none calls `omp_set_dynamic`; `u64::MAX` where one
-    /// does.
+    /// Modules that had been loaded when none called `omp_set_dynamic`; `u64::MAX` if one does.
     modules_seen: AtomicU64,
 }
 
@@ -70,7 +63,7 @@ const INSISTING: [&CStr; 3] = [
 ];
 
 impl Places {
-    /// Whether one of the copy's users has a call that is, or once the linker has filled it in may be, the copy's.
+    /// Whether a call of one of the copy's users goes to the copy, or may once the linker has bound it.
     fn is_reached_by(&self, name: &CStr) -> bool {
         elf::calls_of_others(&self.copy, name)
             .iter()
@@ -79,8 +72,7 @@ impl Places {
     }
 }
 
-/// What a thread's teams are like without mapper, as its first region was seen to begin. It is kept in the
-/// runtime's word beside the thread, where 0 is a thread that has begun none.
+/// A thread's teams without mapper, as of its first region; kept in the runtime's word beside the thread, 0 before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Usual {
     size: u32,
@@ -163,7 +155,7 @@ impl Sizing {
         }
         self.places
             .store(Box::into_raw(Box::new(places)), Ordering::Release);
-        // Of a list, the sizes within regions are the list's, and not what was set.
+        // With a list, sizes within regions are the list's, not what was set.
         let is_list = environment::text(c"OMP_NUM_THREADS").is_some_and(|text| text.contains(','));
         if !is_list {
             let set = scope::function_within(copy, c"omp_set_num_threads");
@@ -191,8 +183,8 @@ impl Sizing {
         }
     }
 
-    /// Lowers the setting of the calling thread, which is about to begin an outermost region of `requested`
-    /// threads, as the allocation says. Returns what it was, to be put back.
+    /// Lowers the setting of the calling thread, which is about to begin an outermost region of `requested` threads, as the
+    /// allocation says. Returns what it was, to be restored.
     pub(crate) fn lower(&self, thread_data: &Data, requested: u32) -> Option<u32> {
         let usual = Usual::from_word(thread_data.load(Ordering::Relaxed));
         let setting = self.functions().map(|(get, _)| {
@@ -214,7 +206,7 @@ impl Sizing {
             attachment::report_teams_off(reason);
             return None;
         }
-        // A runtime that sizes teams itself may make one of one thread, behind which nothing can be put back.
+        // A runtime that sizes teams itself may make one of one thread, after which nothing can be restored.
         let can_size =
             !self.has_failed.load(Ordering::Relaxed) && !environment::asks_for_dynamic_teams();
         let Some(setting) = setting.filter(|_| can_size) else {
@@ -299,42 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn a_region_of_the_usual_size_follows_but_for_the_first() {
-        assert_eq!(SECOND.verdict(|| false), Verdict::Lower(3));
+    fn a_region_follows_unless_it_is_the_first_or_the_program_chose_its_size() {
         let first = Beginning {
             usual: None,
             ..SECOND
         };
-        assert_eq!(first.verdict(|| false), Verdict::Full);
-    }
-
-    #[test]
-    fn a_program_that_may_insist_has_exact_teams() {
-        let exact = Verdict::Untouched(Some(TeamsOff::SetDynamic));
-        assert_eq!(SECOND.verdict(|| true), exact);
-    }
-
-    #[test]
-    fn a_size_beside_the_setting_comes_from_a_clause() {
         let clause = Beginning {
             requested: 5,
             ..SECOND
         };
-        assert_eq!(
-            clause.verdict(|| false),
-            Verdict::Untouched(Some(TeamsOff::Clause))
-        );
-    }
-
-    #[test]
-    fn a_setting_that_changed_or_was_not_the_environments_is_the_programs() {
-        let exact = Verdict::Untouched(Some(TeamsOff::SetNumThreads));
         let changed = Beginning {
             requested: 6,
             setting: 6,
             ..SECOND
         };
-        assert_eq!(changed.verdict(|| false), exact);
         let chosen = Beginning {
             usual: Some(Usual {
                 size: 8,
@@ -342,6 +312,16 @@ mod tests {
             }),
             ..SECOND
         };
-        assert_eq!(chosen.verdict(|| false), exact);
+        let exact = |reason| Verdict::Untouched(Some(reason));
+        for (region, insists, verdict) in [
+            (SECOND, false, Verdict::Lower(3)),
+            (first, false, Verdict::Full),
+            (SECOND, true, exact(TeamsOff::SetDynamic)),
+            (clause, false, exact(TeamsOff::Clause)),
+            (changed, false, exact(TeamsOff::SetNumThreads)),
+            (chosen, false, exact(TeamsOff::SetNumThreads)),
+        ] {
+            assert_eq!(region.verdict(|| insists), verdict, "{region:?}");
+        }
     }
 }

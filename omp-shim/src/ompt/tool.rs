@@ -1,27 +1,27 @@
 //! The shim as an OMPT tool: for the copies of libomp that it cannot come before.
 //!
-//! *Problem.* Code that libomp was linked into statically, and libraries loaded with `RTLD_DEEPBIND`, call their
-//! own runtime, and nothing that is exported under the runtime's names is reached. libomp, however, looks for a
-//! tool when it starts: for a function `ompt_start_tool` where its scope leads, then in the libraries that
-//! `OMP_TOOL_LIBRARIES` names, where the launcher puts the shim.
+//! *Problem.* Code with a static libomp, and libraries loaded with `RTLD_DEEPBIND`, call their own runtime; exports are not
+//! reached. But libomp looks for a tool at start: for a function `ompt_start_tool` where its scope leads, then in the
+//! libraries of `OMP_TOOL_LIBRARIES`, where the launcher puts the shim.
 //!
-//! *Approach.* The shim answers only to copies that are hidden from it ([`crate::ompt::reach`]) in programs that
-//! have a page; to all others it says that there is no tool, and they run as without one. What a copy that is
-//! taken tells then goes where the exported functions count ([`crate::ompt::events`]).
+//! *Approach.* The shim answers only to copies that are hidden from it ([`crate::ompt::reach`]) in programs with a page;
+//! other copies run as without a tool. Events are counted as calls of exported functions are ([`crate::ompt::events`]).
 //!
-//! *Other tools.* There can be one for each copy, and the user's own goes first: one that comes after the shim in
-//! the scope is asked before anything else, and where `OMP_TOOL_LIBRARIES` names others the shim declines.
-//! `OMP_TOOL=disabled` keeps libomp from looking at all.
+//! *Other tools.* There is one for each copy, and the user's goes first: one that comes after the shim in the scope is
+//! asked first, and the shim declines where `OMP_TOOL_LIBRARIES` names others.
 //!
-//! *Invariants.* Callbacks of OMPT do not say which copy they come from; so each copy has callbacks of its own,
-//! and there is room for [`ROOM`] in the life of a process. No panic leaves the exported function.
+//! *Invariants.* Callbacks do not say which copy they come from; so each copy has its own, for up to [`ROOM`] copies. No
+//! panic leaves the exported function.
 
 use core::ffi::{CStr, c_char, c_int, c_uint};
 use core::ptr::null;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use mapper_shim_core::scope;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::shield::shielded;
+use mapper_shim_core::{attachment, environment, scope};
 
 use crate::ompt::abi::{
     AnyFunction, Data, Event, Lookup, SET_IMPOSSIBLE, SetCallback, StartResult, StartTool,
@@ -29,10 +29,6 @@ use crate::ompt::abi::{
 use crate::ompt::copies::{self, ROOM, copy};
 use crate::ompt::events;
 use crate::ompt::reach::{self, Reach};
-use mapper_shim_core::attachment;
-use mapper_shim_core::elf::{self, Module};
-use mapper_shim_core::environment;
-use mapper_shim_core::shield::shielded;
 
 /// How many of them are taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -46,10 +42,7 @@ const fn result<const N: usize>() -> StartResult {
     }
 }
 
-/// Takes note of who asks, and answers whether the shim is a tool for it.
-///
-/// # Safety
-/// To be called as libomp does.
+/// Answers whether the shim is a tool for the caller. Safety: as libomp calls it.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn ompt_start_tool(
@@ -101,7 +94,7 @@ fn take(caller: usize) -> Option<&'static StartResult> {
             (taken < ROOM).then_some(taken + 1)
         })
         .ok()?;
-    // It may be here as a tool only; what it registers with the C library must not go away with the copy.
+    // It may be here as a tool only; what it registers with the C library must not vanish with the copy.
     scope::keep_loaded(&shim);
     events::note_own_place(&shim);
     copies::COPIES.get(number)?.sizing.look_up(&copy, &shim);

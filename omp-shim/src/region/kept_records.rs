@@ -1,52 +1,42 @@
 //! Where the team record of a region lies while the region runs.
 //!
-//! *Problem.* Every thread of a team reads the team record. Were it written anew for each region, the cache
-//! line it is in would have to travel to all other cores and back each time, which makes an empty
-//! region of two threads a sixth longer.
+//! *Problem.* Every thread of a team reads the team record. Written anew for each region, its cache line would travel to
+//! all cores and back, which makes an empty region of two threads a sixth longer.
 //!
-//! *Approach.* A thread that begins regions keeps a few team records in its thread-local storage, chosen by
-//! the outlined function. A region that begins like the one before it writes nothing, and the line stays
-//! where it is, in all caches. Where the kept team record is in use the region's team record lies in the frame of the
-//! exported function.
+//! *Approach.* A thread that begins regions keeps a few team records in its thread-local storage, chosen by the outlined
+//! function, with what the table of regions says beside each, on a line of its own. A region that begins like the one before
+//! writes nothing. Where the kept team record is in use the region's lies in the frame of the exported function.
 //!
-//! What the table of regions says is kept beside the team record, on a line of its own, for the same reason.
-//!
-//! *Invariants.* A kept team record belongs to one region at a time, which it says itself. (Being outside all regions would not say it: a thread that waits for the others at the end of
-//! a region may carry out a task in which there is another region.) All-zero bytes are a kept team record that
-//! was never written; an outlined function is not at address zero.
+//! *Invariants.* A kept team record belongs to one region at a time, as it says itself. (A thread outside all regions, at
+//! the end of one, may carry out a task with another region.) All-zero bytes are a kept team record that was never
+//! written; no outlined function is at address zero.
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
-use core::mem::{MaybeUninit, align_of, offset_of, size_of};
+use core::mem::{MaybeUninit, offset_of, size_of};
 use core::ptr::null;
 
-use crate::degree::region_table;
 use mapper_shim_core::team_record::TeamRecord;
+use mapper_shim_core::thread_state::thread_block;
+
+use crate::degree::region_table;
 
 /// Team records that a thread keeps; a power of two.
 const KEPT: usize = 4;
-/// Bytes for each: a line for the team record, which all threads read, and one for what this thread alone reads
-/// and writes. Some processors fetch lines in pairs, but only where the neighbour is not held already: a
-/// pair of lines for each of the two made regions of two threads no shorter (`cargo bench`, interleaved).
+/// A line for the team record, which all threads read, and one that only this thread uses. A pair of lines for each made
+/// regions of two threads no shorter (`cargo bench`, interleaved).
 const KEPT_BYTES: usize = 128;
 
 const _: () = {
     assert!(size_of::<TeamRecord>() <= 64 && offset_of!(Kept, record) == 0);
-    assert!(size_of::<Kept>() <= KEPT_BYTES && KEPT_BYTES.is_multiple_of(align_of::<Kept>()));
+    assert!(size_of::<Kept>() == KEPT_BYTES);
 };
 
 // Aligned to no more than a line: where libomp loads the shim as a tool, the loader has no place for more.
-core::arch::global_asm!(
-    ".pushsection .tbss.mapper_omp_records,\"awT\",@nobits",
-    ".balign 64",
-    ".globl mapper_omp_records",
-    ".hidden mapper_omp_records",
-    ".type mapper_omp_records,@object",
-    ".size mapper_omp_records,{bytes}",
-    "mapper_omp_records: .zero {bytes}",
-    ".popsection",
-    bytes = const KEPT * KEPT_BYTES,
-);
+thread_block! {
+    /// The calling thread's kept team records, each zeroed or written by [`Place::keep`].
+    records: UnsafeCell<[MaybeUninit<Kept>; KEPT]>, "mapper_omp_records"
+}
 
 /// What a thread keeps of regions of one outlined function.
 #[repr(C, align(64))]
@@ -82,8 +72,7 @@ impl Known {
     #[inline(always)]
     pub(crate) fn of(function: usize) -> Self {
         let kept = kept_for(function);
-        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. This thread alone writes
-        // the function, which no region that uses the team record changes.
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. This thread alone writes the function.
         unsafe {
             if TeamRecord::holds(&raw const (*kept).record, function) {
                 return (*kept).known();
@@ -103,24 +92,12 @@ impl Kept {
     }
 }
 
-/// The place of the calling thread's kept team record for regions of that outlined function, by Fibonacci
-/// hashing.
+/// The calling thread's kept team record for regions of that outlined function, by Fibonacci hashing.
 #[inline(always)]
 fn kept_for(function: usize) -> *mut Kept {
     let hash = (function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = hash as usize >> (64 - KEPT.ilog2());
-    let records: *mut u8;
-    // SAFETY: reads the thread pointer (which the ABI keeps at fs:0) and a constant offset; changes
-    // nothing but the register and the flags.
-    unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr [rip + mapper_omp_records@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) records,
-            options(nostack, readonly),
-        );
-    }
-    records.wrapping_add(number * KEPT_BYTES).cast()
+    records().get().cast::<Kept>().wrapping_add(number)
 }
 
 /// A kept team record that nobody uses, ready for a region as it is.
@@ -132,8 +109,7 @@ impl Ready {
     #[inline(always)]
     pub(crate) fn like(record: &TeamRecord) -> Option<Self> {
         let kept = kept_for(record.function());
-        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. Other threads read the
-        // team record at most, and nobody does unless it is in use.
+        // SAFETY: it is in this thread's storage, zeroed or written by `keep`. Others only read it, while it is in use.
         unsafe {
             let is_free = !(*kept).in_use.get();
             let is_ready = is_free && TeamRecord::is_ready(&raw const (*kept).record, record);
@@ -174,8 +150,7 @@ impl Similar {
     /// Has it be the team record of a region with that data, until [`release`](Self::release).
     #[inline(always)]
     pub(crate) fn occupy(&mut self, data: *mut c_void) -> *const TeamRecord {
-        // SAFETY: it is in this thread's storage, written by `keep`. No region uses it, so that nobody else reads
-        // it and nobody has a reference to it.
+        // SAFETY: it is in this thread's storage, written by `keep`, and not in use, so nobody has a reference to it.
         unsafe {
             (*self.0).record.take_data(data);
             (*self.0).in_use.set(true);
@@ -219,13 +194,11 @@ impl Place {
         self.record
     }
 
-    /// Has the team record of a region be the thread's kept one, written only as far as it differs, or puts it
-    /// here where that is not possible.
+    /// Keeps the team record of a region, written only as far as it differs, or puts it here where that is not possible.
     #[inline(always)]
     pub(crate) fn keep(&mut self, record: TeamRecord) -> *const TeamRecord {
         let kept = kept_for(record.function());
-        // SAFETY: it is in this thread's storage, zeroed or written here. While it is not in use nobody
-        // else reads the team record.
+        // SAFETY: it is in this thread's storage, zeroed or written here, and read by others only while in use.
         unsafe {
             if (*kept).in_use.get() || record.loops_of_region.is_some() {
                 return self.put(record);
@@ -285,7 +258,6 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ffi::c_void;
     use core::ptr::without_provenance_mut;
     use mapper_shim_core::runtime::{Family, Runtime};
     use mapper_shim_core::team_record::Beginning;
@@ -295,15 +267,8 @@ mod tests {
     }
 
     fn record(function: usize, data: usize) -> TeamRecord {
-        let data: *mut c_void = without_provenance_mut(data);
-        let body = Beginning::Body;
-        TeamRecord::new(
-            function,
-            data,
-            NOWHERE.with(|nowhere| *nowhere),
-            Family::Gomp,
-            body,
-        )
+        let (data, nowhere) = (without_provenance_mut(data), NOWHERE.with(|it| *it));
+        TeamRecord::new(function, data, nowhere, Family::Gomp, Beginning::Body)
     }
 
     #[test]
@@ -315,10 +280,8 @@ mod tests {
         // SAFETY: it is in this thread's storage and has been written.
         unsafe { (*first).exhaust(7) };
         place.clear();
-        assert!(
-            Ready::like(&record(0x1230, 1)).is_none(),
-            "loops are counted anew"
-        );
+        let again = Ready::like(&record(0x1230, 1));
+        assert!(again.is_none(), "loops are counted anew");
         let second = place.keep(record(0x1230, 2));
         assert_eq!(first, second);
         // SAFETY: likewise.

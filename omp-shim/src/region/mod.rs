@@ -1,14 +1,11 @@
 //! What happens at the start and at the end of a parallel region, whatever the runtime.
 //!
-//! *Invariants.* `begin` and `end` run on the thread that meets the construct. Between them the real
-//! runtime runs the region; everything `end` needs lies in the [`OpenRegion`] that `begin` returned,
-//! on the stack of the exported function.
+//! *Invariants.* `begin` and `end` run on the thread that meets the construct; between them the real runtime runs the
+//! region. Everything `end` needs lies in the [`OpenRegion`], on the stack of the exported function.
 //!
-//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any
-//! dispensed loop, with no size of their own, and under an allocation that suffices for the full team
-//! and has not changed. For these, [`begin_routine`] and [`end_routine`] do all there is to do: name
-//! the region and count it. Without a page all regions outside loops are routine, and there is nothing to
-//! do at all.
+//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any dispensed loop, without
+//! a size of their own, under an unchanged allocation that suffices for the full team. Then [`begin_routine`] and
+//! [`end_routine`] name and count the region, and without a page do nothing.
 
 pub(crate) mod kept_records;
 mod settings;
@@ -18,20 +15,15 @@ use core::sync::atomic::Ordering;
 
 use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing};
-
-use crate::degree::Sizes;
-use crate::degree::region_table;
-use crate::degree::spare;
-use crate::region::kept_records::Known;
-use mapper_shim_core::attachment;
 use mapper_shim_core::construct::Start;
-use mapper_shim_core::exactness;
 use mapper_shim_core::logical::{self, Preemptions};
-use mapper_shim_core::progress;
 use mapper_shim_core::runtime::{Family, Runtime};
 use mapper_shim_core::thread_state::{LoopState, ThreadState};
-use mapper_shim_core::waits;
+use mapper_shim_core::{attachment, exactness, progress, waits};
 use team_size::{Request, Verdict};
+
+use crate::degree::{Sizes, region_table, spare};
+use crate::region::kept_records::Known;
 
 /// What the end of a region needs to know.
 #[repr(C)]
@@ -67,30 +59,9 @@ pub(crate) enum Routine {
     Uncounted,
 }
 
-/// Begins a region on the routine path, where it applies.
+/// Begins a region on the routine path, where it applies; `find` says what is known of it.
 #[inline(always)]
 pub(crate) fn begin_routine(
-    thread: &ThreadState,
-    runtime: &Runtime,
-    function: usize,
-    asked: u32,
-) -> Option<Routine> {
-    begin_known(thread, runtime, asked, || Known::of(function))
-}
-
-/// The same for a region that is known.
-#[inline(always)]
-pub(crate) fn resume_routine(
-    thread: &ThreadState,
-    runtime: &Runtime,
-    known: Known,
-    asked: u32,
-) -> Option<Routine> {
-    begin_known(thread, runtime, asked, || known)
-}
-
-#[inline(always)]
-fn begin_known(
     thread: &ThreadState,
     runtime: &Runtime,
     asked: u32,
@@ -209,8 +180,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     Started { num_threads, open }
 }
 
-/// How many threads a region is worth that may have up to `limit`; `None` for as many. Has the region
-/// timed where that is to be found out.
+/// How many threads a region is worth, if fewer than `limit`. Has it timed where that is to be found out.
 fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
     let Start {
         thread,
@@ -234,8 +204,7 @@ const fn sizes(family: Family) -> Sizes {
     }
 }
 
-/// How many threads, of up to `limit`, a region gets this time. Has it timed where that is to be found
-/// out.
+/// How many threads, of up to `limit`, a region gets this time. Has it timed where that is to be found out.
 fn choose(
     region: &'static region_table::Entry,
     limit: u32,
@@ -275,8 +244,7 @@ pub(crate) fn os_threads(function: usize, limit: u32, open: &mut OpenRegion) -> 
 /// The time stamp counter.
 #[inline(always)]
 fn now_ticks() -> u64 {
-    // SAFETY: every x86_64 processor has it; the kernel may forbid it only on a program's own request
-    // (`PR_SET_TSC`), in which case a fault is what the program asked for.
+    // SAFETY: every x86_64 processor has it; a program that has it forbidden (`PR_SET_TSC`) asked for the fault.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -291,8 +259,8 @@ fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
     size
 }
 
-/// Reports that an outermost region has the team that the program would give it, and lets the regions
-/// that follow take the routine path once there is nothing to report any more.
+/// Reports that an outermost region has its full team, and lets the next ones take the routine path once there is
+/// nothing to report.
 fn full(start: &Start<'_>, sharing: SlotSharing) {
     let Start {
         thread,
@@ -303,7 +271,7 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
     if family == Family::Gomp && logical::may_serve(thread) {
         return;
     }
-    // Where the limit is not asked for, nobody else looks which allocation the report is about.
+    // Where the limit is not read, nothing else reads which allocation the report is about.
     attachment::note_allocation();
     let initial_max = thread.initial_max_threads.get();
     if attachment::is_news(initial_max) {
@@ -335,8 +303,8 @@ pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     }
 }
 
-/// The first region of a thread, its first one in this runtime, or one nested in another thread's.
-/// Returns whether it is the first of all that are not nested.
+/// The first region of a thread, in this runtime, or nested in another thread's. Says whether it is the thread's first
+/// outermost one.
 #[cold]
 fn meet_runtime(thread: &ThreadState, runtime: &'static Runtime, family: Family) -> bool {
     attachment::report_runtime(family.runtimes());

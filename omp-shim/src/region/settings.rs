@@ -1,14 +1,11 @@
-//! Calls by which a program says that it wants exact team sizes.
-//!
-//! They are observed and passed on unchanged. Fortran's forms take the address of their argument; the
-//! `_8_` forms are for programs compiled with 8-byte default integers.
+//! Calls by which a program asks for exact team sizes: observed and passed on. Fortran's forms take addresses; the `_8_`
+//! forms are for 8-byte default integers.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use mapper_shim_core::exactness;
 use mapper_shim_core::features::features;
-use mapper_shim_core::pass_on::real;
-use mapper_shim_core::pass_on::{pass_on, runtime_of_caller};
+use mapper_shim_core::pass_on::{pass_on, real, runtime_of_caller};
 use mapper_shim_core::runtime::{Family, Runtime};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, ThreadState, note_caller};
@@ -40,14 +37,10 @@ impl<T: Copy + Into<i64>> Argument for *const T {
     }
 }
 
-/// Notes the call and passes it on. Where there is no runtime (programs that call these functions
-/// through weak references find the shim's) there is nothing to set.
+/// Notes the call and passes it on. Without a runtime (weak references find the shim's functions) nothing is set.
 macro_rules! setting {
     ($note:ident: $($name:ident($type:ty);)*) => {$(
-        /// Notes that the program set its team size, and calls the real function of the same name.
-        ///
-        /// # Safety
-        /// To be called as the OpenMP specification says.
+        /// Notes a setting and calls the real function of the same name. Safety: as OpenMP calls it.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name(argument: $type) {

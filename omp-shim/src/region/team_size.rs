@@ -1,10 +1,8 @@
 //! How many threads an outermost region may have.
 //!
-//! A pure decision, so that the rules stand in one place. They come from what was seen to go wrong
-//! when teams are shrunk under programs that do not expect it:
+//! The rules come from what went wrong when teams shrink under programs that do not expect it:
 //!
-//! - a team size that the program asked for by a `num_threads` clause, by `omp_set_num_threads` or
-//!   under `omp_set_dynamic(0)` is exact;
+//! - a size requested by a `num_threads` clause, by `omp_set_num_threads` or under `omp_set_dynamic(0)` is exact;
 //! - the first region of a thread has its full team, since programs size arrays by it;
 //! - no team is larger than the one the program would use by itself;
 //! - regions inside other regions are left alone.
@@ -16,8 +14,7 @@ use mapper_abi::TeamsOff;
 pub(crate) struct Request<E: FnOnce() -> Option<TeamsOff>> {
     /// `num_threads` as the compiler passes it: 0 for unspecified.
     pub(crate) asked: u32,
-    /// Says why the program's teams are exact by an earlier call of its own, if they are. Asked only
-    /// when the team would shrink, which is rare.
+    /// Why an earlier call makes the program's teams exact, if so; called only when the team would shrink.
     pub(crate) exact: E,
     /// It is the thread's first region.
     pub(crate) first: bool,
@@ -68,53 +65,35 @@ mod tests {
     }
 
     #[test]
-    fn a_region_of_unspecified_size_gets_what_the_allocation_allows() {
-        assert_eq!(decide(plain()), Verdict::Lower(3));
-        assert_eq!(
-            decide(Request {
-                limit: 0,
-                ..plain()
-            }),
-            Verdict::Lower(1)
-        );
-    }
-
-    #[test]
-    fn a_team_never_exceeds_what_the_program_would_use() {
-        for limit in [8, 9, u32::MAX] {
-            assert_eq!(decide(Request { limit, ..plain() }), Verdict::Full);
+    fn a_region_gets_what_the_allocation_allows_within_the_rules() {
+        let with = |asked, first, limit| Request {
+            asked,
+            first,
+            limit,
+            ..plain()
+        };
+        let clause = Verdict::Untouched(Some(TeamsOff::Clause));
+        for (request, verdict) in [
+            (plain(), Verdict::Lower(3)),
+            (with(0, false, 0), Verdict::Lower(1)),
+            // No larger than the program would use.
+            (with(0, false, 8), Verdict::Full),
+            (with(0, false, 9), Verdict::Full),
+            (with(0, false, u32::MAX), Verdict::Full),
+            (with(0, true, 3), Verdict::Full),
+            (with(4, false, 3), clause),
+            (with(1, false, 3), Verdict::Untouched(None)),
+        ] {
+            assert_eq!(decide(request), verdict, "{request:?}");
         }
     }
 
     #[test]
-    fn the_first_region_has_its_full_team() {
-        assert_eq!(
-            decide(Request {
-                first: true,
-                ..plain()
-            }),
-            Verdict::Full
-        );
-    }
-
-    #[test]
-    fn what_the_program_asks_for_is_exact() {
-        let clause = decide(Request {
-            asked: 4,
-            ..plain()
-        });
-        assert_eq!(clause, Verdict::Untouched(Some(TeamsOff::Clause)));
-        assert_eq!(
-            decide(Request {
-                asked: 1,
-                ..plain()
-            }),
-            Verdict::Untouched(None)
-        );
+    fn what_the_program_set_is_exact() {
         for reason in [TeamsOff::SetNumThreads, TeamsOff::SetDynamic] {
             let set = Request {
-                exact: || Some(reason),
                 asked: 0,
+                exact: || Some(reason),
                 first: false,
                 initial_max: 8,
                 limit: 3,

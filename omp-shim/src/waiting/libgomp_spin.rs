@@ -1,33 +1,28 @@
 //! How long the threads of a libgomp team spin before they sleep.
 //!
-//! *Problem.* The launcher has libgomp spin for 10 µs, since a program that loses CPUs must not spin for
-//! long. A program that owns a CPU for each of its threads pays for that: whenever its threads wait for
-//! each other longer than that, they sleep and are woken, and nobody has used their CPUs meanwhile.
+//! *Problem.* The launcher has libgomp spin for 10 µs, since a program that loses CPUs must not spin for long. A program
+//! with a CPU for each thread pays for that: its threads sleep and are woken, and nobody has used their CPUs meanwhile.
 //!
-//! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as
-//! long as libgomp does by itself. How long is learnt from the waits that are measured anyway ([`mapper_shim_core::waits`]),
-//! as for the carriers of virtual teams ([`mapper_shim_core::patience`]): one that is longer than all of it makes it a quarter
-//! as long, one that spinning brought to its end doubles it. So threads whose CPUs are wanted by what mapper does not
-//! manage soon wait as the launcher chose. What is changed are libgomp's own counts ([`crate::waiting::spin_counts`]).
+//! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as long as
+//! libgomp does by itself, as learnt from measured waits ([`mapper_shim_core::waits`], [`mapper_shim_core::patience`]): a
+//! longer wait makes it a quarter as long, a wait that spinning ended doubles it. So threads whose CPUs are wanted by what
+//! mapper does not manage soon wait as the launcher chose. libgomp's own counts are changed
+//! ([`crate::waiting::spin_counts`]).
 //!
-//! *A CPU for each* is what the page says: CPUs of the allocation, against the threads of all processes that
-//! share the page and against the size of the team. The shim looks at that where it has measured a wait, with each
-//! new allocation and every [`LOOK_NS`]. That suffices: as long as waits are so short that none is measured, nobody
-//! spins for long.
+//! *A CPU for each:* the CPUs of the allocation against the threads of all processes of the page and the size of the team,
+//! compared after a measured wait, with each new allocation and every [`LOOK_NS`]. If waits are so short that none is
+//! measured, nobody spins for long.
 //!
-//! *Invariants.* Nothing is done for users who chose the waiting themselves, for programs that have virtual teams (in
-//! which the shim's own waiting follows the same rule), without a page, or where the counts are not found. A wait that
-//! is not measured costs nothing; one that is, some loads. The first wait that is measured is the first time that the
-//! counts are changed, so a program begins with 10 µs.
+//! *Invariants.* Nothing is done for users who chose the waiting, for virtual teams (which follow the same rule), without a
+//! page, or where the counts are not found. A wait that is not measured costs nothing. A program begins with 10 µs.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::waiting::spin_counts::SpinCounts;
-use mapper_shim_core::attachment;
-use mapper_shim_core::environment;
-use mapper_shim_core::logical;
 use mapper_shim_core::patience::{MOST_PATIENCE, MOST_TURNS, Patience};
+use mapper_shim_core::{attachment, environment, logical};
+
+use crate::waiting::spin_counts::SpinCounts;
 
 /// How long the launcher's turns take.
 const SHORT_NS: u64 = 10_000;
@@ -83,13 +78,13 @@ fn met() -> impl Iterator<Item = &'static SpinCounts> {
     })
 }
 
-/// A wait was measured, which took so long, and it is that time now: has threads wait as that teaches.
+/// A wait was measured: its length and the time.
 #[inline]
 pub(crate) fn waited(waited_ns: u64, now_ns: u64) {
     adapt(now_ns, |patience| learn(patience, waited_ns));
 }
 
-/// A wait has passed from which nothing is to be learnt, and it is that time now.
+/// A wait has passed from which nothing is learnt; the time.
 pub(crate) fn passed(now_ns: u64) {
     adapt(now_ns, |_| {});
 }
@@ -115,20 +110,16 @@ fn adapt(now_ns: u64, learn: impl FnOnce(&Patience)) {
     }
 }
 
-/// Compares CPUs and threads, if it is time to.
+/// Compares CPUs and threads when it is time to.
 fn look(now_ns: u64) {
     let next_ns = NEXT_LOOK_NS.load(Ordering::Relaxed);
     let cpus = attachment::cpu_count();
     if now_ns < next_ns && cpus == CPUS.load(Ordering::Relaxed) {
         return;
     }
+    let (then_ns, order) = (now_ns.saturating_add(LOOK_NS), Ordering::Relaxed);
     let is_first = NEXT_LOOK_NS
-        .compare_exchange(
-            next_ns,
-            now_ns.saturating_add(LOOK_NS),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        )
+        .compare_exchange(next_ns, then_ns, order, order)
         .is_ok();
     if is_first {
         let threads = attachment::threads().max(attachment::reported_team());
@@ -158,29 +149,27 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_spinning_brings_to_their_end_leave_all_of_it() {
+    fn patience_follows_what_waits_show() {
+        // Spinning ends these waits.
         assert_eq!(after([500, 9_000, 30_000, 900_000]), MOST_PATIENCE);
-    }
-
-    #[test]
-    fn time_slices_of_others_soon_end_it() {
+        // Time slices of others end the patience, and short waits in between do not bring it back.
         assert_eq!(after([4_000_000; 4]), 1);
-        // And short waits in between do not bring it back.
         assert_eq!(after([4_000_000, 2_000].repeat(100)), 1);
-    }
-
-    #[test]
-    fn serial_phases_between_waits_that_are_worth_spinning_leave_it() {
+        // Serial phases between waits that are worth spinning leave it.
         let round = [5_000_000, 40_000, 40_000, 40_000];
         assert_eq!(after(round.repeat(100)), MOST_PATIENCE);
     }
 
     #[test]
     fn spinning_has_an_upper_limit() {
-        assert_eq!(turns_of(400, 1), 400);
-        assert_eq!(turns_of(400, 128), 40_000);
-        assert_eq!(turns_of(400, 4), 1_600);
-        assert_eq!(turns_of(3_000, 128), 300_000);
-        assert_eq!(turns_of(1_000_000, 2), 1_000_000);
+        for (turns, times, expected) in [
+            (400, 1, 400),
+            (400, 128, 40_000),
+            (400, 4, 1_600),
+            (3_000, 128, 300_000),
+            (1_000_000, 2, 1_000_000),
+        ] {
+            assert_eq!(turns_of(turns, times), expected);
+        }
     }
 }

@@ -1,17 +1,14 @@
 //! Whether dispensed loops last long enough for parking.
 //!
-//! *Problem.* A parked thread has to be put to sleep and woken once more than one that finds the loop exhausted and
-//! sleeps at its end. Where threads sleep there at once, because their program has more of them than it may ever
-//! have CPUs, parking in a loop of 100 µs costs two changes of thread and spares nothing. (Where they spin there, it
-//! spares that.)
+//! *Problem.* A parked thread is put to sleep and woken once more than one that sleeps at the loop's end. Where threads
+//! sleep there anyway, because their program has more of them than CPUs, parking in a loop of 100 µs costs two changes of
+//! thread and saves nothing.
 //!
-//! *Approach.* In such programs, when [`ENOUGH`] parked threads in a row were woken by a loop's end within
-//! [`SHORT_US`], those that come next pass: they ask for chunks as if there were a CPU for them. One that still gets
-//! chunks of the same loop after that time says that loops are not short any more, and parks.
+//! *Approach.* In such programs, when the end of a loop woke [`ENOUGH`] parked threads in a row within [`SHORT_US`], the next
+//! ones pass: they ask for chunks as if they had a CPU. One that still gets chunks of the same loop after that time parks.
 //!
-//! *Unit.* Microseconds of `CLOCK_MONOTONIC`, modulo 2³²; a loop that lasts for a multiple of that, 72 minutes, may be taken
-//! for short for once. *Invariants.* Nothing is asked of a thread that has a CPU. No
-//! thread without one passes for longer than `SHORT_US` in one loop.
+//! *Unit.* Microseconds of `CLOCK_MONOTONIC`, modulo 2³² (72 minutes; a multiple of that may be taken for short once).
+//! *Invariants.* A thread with a CPU pays nothing. None without one passes for longer than `SHORT_US` in one loop.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -19,13 +16,11 @@ use mapper_shim_core::environment;
 
 /// Loops that are shorter are not worth parking.
 const SHORT_US: u32 = 500;
-/// The same.
 const SHORT_NS: u64 = SHORT_US as u64 * 1_000;
-/// Parked threads in a row that say so.
+/// Parked threads in a row that show so.
 const ENOUGH: u32 = 64;
 
-/// What parked threads have seen of loops. Threads of the process share it; what gets lost where two
-/// write at the same time does not matter.
+/// What parked threads have seen of loops. Shared by the threads of the process; lost updates do not matter.
 #[derive(Debug)]
 pub(crate) struct LoopLength {
     short_in_a_row: AtomicU32,

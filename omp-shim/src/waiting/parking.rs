@@ -1,42 +1,33 @@
 //! Parking: threads for which there is no CPU leave dispensed loops to the others.
 //!
-//! *Problem.* A program has eight threads and is left with two CPUs, within a region that may take
-//! minutes. Its dynamic and guided loops could be done by two threads as well, without the kernel
-//! switching between eight.
+//! *Problem.* A program has eight threads and is left with two CPUs, within a region that may take minutes. Its dynamic and
+//! guided loops could be done by two threads, without the kernel switching between eight.
 //!
-//! *Approach.* A thread whose number in its team is not below the number of CPUs sleeps when it asks
-//! for a chunk, and asks the runtime only when it wakes: because another thread has found the loop
-//! exhausted, or because the allocation grew. Nothing is declined on the runtime's behalf; to runtime
-//! and program it is as if the kernel had not scheduled the thread for a while, so every result is
-//! that of a conforming run, whatever the runtime and the kind of the loop, and nothing has to be
-//! known of the runtime's work shares. Thread 0 never parks.
+//! *Approach.* A thread whose number in its team is not below the number of CPUs sleeps when it asks for a chunk, until
+//! another thread has found the loop exhausted or the allocation has grown. To runtime and program it is as if the kernel
+//! had not scheduled the thread, so every result is that of a conforming run. Thread 0 never parks, and short loops are
+//! not worth it where threads sleep at the loop's end anyway ([`crate::waiting::loop_length`]).
 //!
-//! *Short loops* are not worth it where threads sleep at the loop's end without ado ([`crate::waiting::loop_length`]).
+//! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon rings it with each
+//! allocation, a thread that finds a loop exhausted when members of its team are parked.
 //!
-//! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon
-//! rings it with each allocation, a thread that finds a loop exhausted rings it when members of its
-//! team record are parked. A thread that was woken for nothing goes back to sleep.
+//! *Programs whose iterations wait for one another* would be slow or stuck if a parked thread had to do the iteration that
+//! another one waits for. So no thread sleeps longer than [`PATIENCE`] without taking a chunk; and where that is repeatedly
+//! in vain, because the program completed nothing in all that time, parking ends for good.
 //!
-//! *Programs whose iterations wait for one another* would be right but slow, or stuck, if a parked
-//! thread were to do the very iteration that another one waits for. So nobody sleeps longer than
-//! [`PATIENCE`] without taking a chunk; and where that is repeatedly in vain, because no thread of
-//! the program has completed an iteration in all that time, parking ends for good.
-//!
-//! *Invariants.* A chunk costs two loads and a comparison. Static schedules are left alone: each thread
-//! has iterations of its own there, which nobody else would do.
+//! *Invariants.* A chunk costs two loads and a comparison. Static schedules are left alone.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
+use mapper_abi::ReportFlags;
 use mapper_abi::doorbell::{self, WaitEnd};
-
-use crate::waiting::loop_length::{self, Excess, LoopLength};
-use mapper_shim_core::attachment;
-use mapper_shim_core::clock;
 use mapper_shim_core::runtime::{Family, Runtime};
 use mapper_shim_core::team_record::{Beginning, TeamRecord};
 use mapper_shim_core::thread_state::ThreadState;
-use mapper_shim_core::waits;
+use mapper_shim_core::{attachment, clock, waits};
+
+use crate::waiting::loop_length::{self, Excess, LoopLength};
 
 /// Longest sleep without a chunk.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -69,8 +60,7 @@ pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: 
     }
 }
 
-/// To be called when a thread begins a loop, before the runtime hands out its first chunk. Says for
-/// certain whether it is dispensed.
+/// To be called when a thread begins a loop, before its first chunk. Says for certain whether it is dispensed.
 #[inline]
 pub(crate) fn before_loop(
     thread: &ThreadState,
@@ -109,8 +99,7 @@ pub(crate) fn before_chunk(thread: &ThreadState) {
     }
 }
 
-/// Whether there are no more CPUs than threads with lower numbers. A count of 0 means that nothing
-/// has been decided.
+/// Whether there are no more CPUs than threads with lower numbers. A count of 0 means that nothing was decided.
 #[inline(always)]
 fn is_excess(thread: &ThreadState) -> bool {
     thread.rank.get() > attachment::cpu_count().wrapping_sub(1)
@@ -148,7 +137,7 @@ fn park(thread: &ThreadState) {
                 continue;
             };
             if before == done && STALLED.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE_TIMES {
-                attachment::report_parking_ended();
+                attachment::report_flag(ReportFlags::PARKING_ENDED);
             }
             break;
         }

@@ -1,20 +1,17 @@
 //! Where a libgomp keeps how long its threads spin at a barrier before they sleep.
 //!
-//! *Problem.* libgomp reads `GOMP_SPINCOUNT` once, at start, and offers no call that changes it. Whether it
-//! pays to spin depends on the CPUs that the program has, and those change.
+//! *Problem.* libgomp reads `GOMP_SPINCOUNT` once, at start, and offers no call that changes it. Whether spinning pays
+//! depends on the CPUs that the program has, and those change.
 //!
-//! *Approach.* Since gcc 4.4 libgomp keeps two counts of turns, defined together, in 64 bits each
-//! (`gomp_spin_count_var` and `gomp_throttled_spin_count_var` in its `env.c`), and reads one of them anew
-//! at each wait: the second one when it runs more threads than it had CPUs at start. Their names are not
-//! exported, but their values are known: the launcher chose the first, and the second is
-//! [`THROTTLED`] whenever the first is not less. So the variables of the library are searched for the first
-//! number, and for the second one close to it.
+//! *Approach.* Since gcc 4.4 libgomp keeps two counts, defined together, of 64 bits (`gomp_spin_count_var` and
+//! `gomp_throttled_spin_count_var` in `env.c`), and reads one at each wait: the second when it runs more threads than it had
+//! CPUs at start. The launcher chose the first; the second is [`THROTTLED`] whenever the first is not less. So the
+//! library's variables are searched for the first number with the second close to it.
 //!
 //! *Unit.* Turns of libgomp's waiting loop.
 //!
-//! *Invariants.* Only where exactly one such pair is there is it taken for what is sought; anything else (a libgomp of another kind, a user's `OMP_WAIT_POLICY`) is left as it is, and with it the
-//! count that the launcher chose. A word is changed only from what it was left at. The library is never
-//! unloaded.
+//! *Invariants.* Only one such pair is accepted; anything else (another libgomp, a user's `OMP_WAIT_POLICY`) is left as it is.
+//! A word is changed only from the value it was left at. The library is never unloaded.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,8 +51,8 @@ impl SpinCounts {
         }
         let (mut usual_places, mut throttled_places) = (Vec::new(), Vec::new());
         elf::each_variable_word(address, |word| {
-            // SAFETY: a word of the library's variables: mapped, aligned, and as long as the library, which
-            // the caller vouches for. It may be written by others at the same time, hence the atomic.
+            // SAFETY: a word of the library's variables: mapped, aligned, and there as long as the library, which the
+            // caller vouches for. Others may write it, hence the atomic.
             match unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed) {
                 THROTTLED => throttled_places.push(word as usize),
                 value if value == usual => usual_places.push(word as usize),
@@ -73,8 +70,7 @@ impl SpinCounts {
             return None;
         };
         let count = |place: usize, first: u64| Count {
-            // SAFETY: as above; the module writes it once, in its constructor, which has run, for its
-            // functions can be called.
+            // SAFETY: as above; the module writes it once, in its constructor, which has run.
             word: unsafe { AtomicU64::from_ptr(place as *mut u64) },
             first,
             left: AtomicU64::new(first),
@@ -85,8 +81,7 @@ impl SpinCounts {
         })
     }
 
-    /// Has threads that begin to wait from now on spin for so many turns, whether libgomp thinks it has CPUs
-    /// for them or not; with the launcher's number all is as it was.
+    /// Has threads spin for so many turns from now on; with the launcher's number all is as it was.
     pub(crate) fn set(&self, turns: u32) {
         let turns = u64::from(turns);
         self.throttled.set(match turns == self.usual.first {
@@ -103,8 +98,7 @@ impl SpinCounts {
 }
 
 impl Count {
-    /// Leaves it alone if somebody else has changed it. Of two threads that set it at once one may be passed over;
-    /// the next wait sets it again.
+    /// Leaves it alone if something else has changed it. Of two concurrent changes one may be lost until the next wait.
     fn set(&self, turns: u64) {
         let left = self.left.load(Ordering::Relaxed);
         if left == turns {

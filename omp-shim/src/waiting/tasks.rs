@@ -1,11 +1,5 @@
-//! The making of tasks.
-//!
-//! Tasks are the runtimes' own business. The shim hears of them for one reason: threads carry them out while they
-//! wait for one another at barriers, and that is no waiting ([`mapper_shim_core::waits`]). So it suffices to hear of a region's
-//! first one, before it is made.
-//!
-//! What clang compiles has all tasks, those of taskloops and those with dependences included, allocated by one
-//! function.
+//! Tasks: threads carry them out while they wait at barriers, which is no waiting ([`mapper_shim_core::waits`]). So the shim
+//! needs to know of a region's first one before it is made. clang's code allocates all tasks by one function.
 
 use core::ffi::c_void;
 

@@ -1,40 +1,28 @@
 //! Which programs may have virtual teams at all.
 //!
-//! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks,
-//! cancellation, teams and target regions, reductions over tasks. And some programs do things to
-//! threads that do not go with a change of the thread underneath: locks that the kernel hands to the
-//! owner's OS thread, per-CPU data by restartable sequences, sanitizers, and what the kernel keeps for each thread
-//! ([`kernel_state`]).
+//! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks, cancellation,
+//! teams and target regions, reductions over tasks. Some programs use what belongs to an OS thread: locks that the
+//! kernel hands to a thread, restartable sequences, sanitizers, per-thread kernel state ([`kernel_state`]).
 //!
-//! *Approach.* What a module can call is in its relocations: it calls a function of the runtime only
-//! if it imports it, or looks it up ([`mapper_shim_core::by_handle`]). All loaded modules are looked through before the first region, and again after
-//! every `dlopen`. One that imports what is not served refuses virtual teams to the whole process,
-//! for good: the page says why.
+//! *Approach.* A module calls a function of the runtime only if its relocations import it, or if it looks it up
+//! ([`mapper_shim_core::by_handle`]). All modules are examined before the first region, and after every `dlopen`. One
+//! that imports what is not supported refuses virtual teams to the process for good; the page says why.
 //!
-//! *Other threads.* A load may go on while the pool's owner looks, and the library be there a moment
-//! later. The owner's own loads, and those of members of its last region, are done when it looks.
-//! Where anybody else has loaded libraries, the count of modules is compared before each region.
+//! *Other threads.* The owner's own loads, and those of members of its last region, are complete when it examines. Where
+//! another thread loads libraries, the count of modules is compared before each region.
 //!
-//! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known to
-//! be served is refused.
+//! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known is refused.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use mapper_shim_core::caller;
-use mapper_shim_core::logical;
 
 use mapper_abi::TeamsOff;
-
-use super::storage::{self};
-use super::{kernel, kernel_state, preserved, thread_pointer};
-use mapper_shim_core::attachment;
-use mapper_shim_core::elf;
-use mapper_shim_core::environment;
-use mapper_shim_core::exactness;
-use mapper_shim_core::looked_up;
-use mapper_shim_core::served;
 use mapper_shim_core::shield::shielded;
-use mapper_shim_core::thread_state;
+use mapper_shim_core::{
+    attachment, caller, elf, environment, exactness, logical, looked_up, served, thread_state,
+};
+
+use super::{kernel, kernel_state, preserved, storage, thread_pointer};
 
 /// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -45,8 +33,7 @@ const REFUSED: u32 = 2;
 /// A library may have been loaded since the last look.
 static MODULES_CHANGED: AtomicBool = AtomicBool::new(false);
 
-/// Which thread loads libraries, members of virtual teams aside: the address of its state. Or one of
-/// the constants.
+/// Which thread loads libraries, apart from members: the address of its state, or a constant.
 static LOADER: AtomicUsize = AtomicUsize::new(NOBODY);
 const NOBODY: usize = 0;
 const SEVERAL: usize = 1;
@@ -117,8 +104,7 @@ fn obstacle() -> Option<TeamsOff> {
     if binds(c"OMP_PROC_BIND") || binds(c"OMP_PLACES") || binds(c"GOMP_CPU_AFFINITY") {
         return Some(TeamsOff::Binding);
     }
-    // A module that brings its own area for restartable sequences, or the library that looks the C library's up by
-    // name, does not import it.
+    // Such modules do not import what they bring themselves or look up by name.
     let own_rseq = [
         c"__rseq_abi",
         c"rseq_register_current_thread",
@@ -141,7 +127,7 @@ fn obstacle() -> Option<TeamsOff> {
 }
 
 /// A function has been looked up that virtual teams cannot come before; looked at before the next region.
-pub(crate) fn note_lookup() {
+pub fn note_lookup() {
     MODULES_CHANGED.store(true, Ordering::SeqCst);
 }
 
@@ -153,7 +139,7 @@ fn this_thread() -> usize {
 /// The real `dlopen`, once looked up.
 static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Notes that the calling thread is about to load a library.
+/// The calling thread is about to load a library.
 fn note_load() {
     // A member's load has ended when the region has.
     if thread_state::current().member.get().is_none() {
@@ -182,8 +168,7 @@ unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_
     real
 }
 
-/// Notes that modules may be loaded, and jumps on to the real function, which looks at its return
-/// address to know whose search path to use.
+/// Notes that modules may be loaded and jumps on to the real function, which needs the return address.
 ///
 /// # Safety
 /// As for the C library's.

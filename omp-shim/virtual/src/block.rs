@@ -8,12 +8,13 @@ use super::gate::Gate;
 use super::thread_pointer::ThreadPointer;
 use super::waiting::Lock;
 
-/// A block of members and how far they are.
+/// A block of members and its progress.
 #[repr(C, align(128))]
+#[derive(Default)]
 pub(crate) struct Carrier {
     /// Members of the block.
     pub(super) len: AtomicU32,
-    /// Those that are neither waiting at a barrier nor through with the region.
+    /// Those that neither wait at a barrier nor are through with the region.
     pub(super) left: AtomicU32,
     /// Those through with the region.
     pub(super) done: AtomicU32,
@@ -29,30 +30,13 @@ pub(crate) struct Carrier {
     /// Members on other OS threads.
     pub(super) on_loan: AtomicU32,
     pub(super) lock: Lock,
-    /// Changes when a member on another OS thread has come to a stop.
+    /// Changes when a member on another OS thread has stopped.
     pub(super) news: AtomicU32,
-    /// Who came to a stop first since members were lent.
+    /// Which thread stopped first since members were lent.
     pub(super) first_stop: FirstStop,
 }
 
 impl Carrier {
-    pub(super) fn new() -> Self {
-        Self {
-            len: AtomicU32::new(0),
-            left: AtomicU32::new(0),
-            done: AtomicU32::new(0),
-            is_shared: AtomicBool::new(false),
-            donor: AtomicUsize::new(0),
-            gate: Gate::new(),
-            holds_lock: AtomicBool::new(false),
-            on_loan: AtomicU32::new(0),
-            lock: Lock::new(),
-            news: AtomicU32::new(0),
-            first_stop: FirstStop::new(),
-            barriers_passed: AtomicU32::new(0),
-        }
-    }
-
     /// Takes a new block of `len` members, who share the storage of `donor` if there is one.
     #[inline]
     pub(super) fn open(&self, len: u32, donor: Option<ThreadPointer>) {
@@ -89,14 +73,9 @@ impl Carrier {
         self.holds_lock.store(false, Ordering::Relaxed);
         self.lock.give();
     }
-
-    /// Gives back the lock that a member took on another OS thread.
-    pub(super) fn give_lock(&self) {
-        self.lock.give();
-    }
 }
 
-/// A member that was continued by `carrier::change` is there: whoever left may be continued by others.
+/// A member that `carrier::change` continued is there: the one that left may be continued by others.
 pub(super) extern "C" fn landed(carrier: *const c_void) {
     // SAFETY: only `change` has this called, with a carrier, which is never freed.
     unsafe { &*carrier.cast::<Carrier>() }.leave();

@@ -1,31 +1,20 @@
 //! Running the members of a block in turn on one OS thread.
 //!
-//! *Problem.* A carrier changes members at every barrier; that must cost nanoseconds. But now and
-//! then another OS thread has to take suspended members away from it (see `liveness`), or to give
-//! one back, and that must not meet a change half done.
+//! *Problem.* A carrier changes members at every barrier; that must cost nanoseconds. Now and then another OS thread
+//! takes suspended members away (`liveness`) or gives one back, and must not meet a change half done.
 //!
-//! *Approach.* Usually nobody but the carrier's OS thread touches the block, without any atomic
-//! instruction. It says when it is inside the shim (`busy`). Whoever wants to take members away first
-//! sets `contested`, then has all threads of the process pass a memory barrier, then looks at `busy`:
-//! if it is clear, the carrier is running the program's code and will see `contested` when it comes
-//! into the shim next; from then on both sides take the lock. If it is set, the carrier is changing
-//! members, hence needs no help. This is Dekker's algorithm with the expensive fence on the side that
-//! runs rarely.
+//! *Approach.* Usually only the carrier's OS thread touches the block, without atomic instructions. The watcher contests
+//! that ([`super::gate`]); from then on both sides take the lock. A lock that is held while members change is released
+//! after the change, by [`super::block::landed`] or by a host's OS thread once it is parked again.
 //!
-//! A lock that is held while members change is given back behind the change: by [`landed`], or by
-//! a host's OS thread once it is parked again.
+//! *Storage.* A block with shared thread-local storage (`storage`) runs under a donor's thread pointer; a member that
+//! runs beside its carrier does so under its own, as all do once a member claims its storage ([`claim_storage`]). So no
+//! member ever runs under another member's thread pointer.
 //!
-//! *Storage.* A block whose members share thread-local storage (see `storage`) runs under the thread pointer of a
-//! donor; a member that runs beside its carrier does so under its own, as all do from then on where one makes a
-//! claim on the storage that it runs under ([`claim_storage`]). So nobody ever runs under the thread pointer of
-//! another member.
+//! Once the program has been given up (`liveness`), lent members stay on their OS threads until the region ends.
 //!
-//! Once the program has been given up (see `liveness`) members stay on the OS threads that they were
-//! lent to until the region ends.
-//!
-//! *Invariants.* `contested` holds as long as members of the block are on other OS threads. The block
-//! is complete when every member waits or is done; what follows from that is done by the carrier's
-//! OS thread alone.
+//! *Invariants.* `contested` holds while members of the block are on other OS threads. The block is complete when every
+//! member waits or is done; only the carrier's OS thread acts on that.
 
 mod ending;
 mod lending;
@@ -61,8 +50,8 @@ impl Carrier {
         self.first_stop.of_carrier();
         // A member on another OS thread may have ended the sharing.
         if !self.is_shared() && thread_pointer::current() == self.donor() {
-            // SAFETY: `member` runs here, and nobody runs under its own thread pointer. Callers do not go on to
-            // use what is the calling thread's.
+            // SAFETY: `member` runs here, and nothing runs under its own thread pointer. Callers do not use the calling
+            // thread's state afterwards.
             unsafe { member.move_to_own_storage() };
         }
     }
@@ -113,8 +102,7 @@ impl Carrier {
             .find(|member| self.could_run(member))
     }
 
-    /// Has `next` run here instead of `member`, and go on in the program's code; returns when `member` is
-    /// continued.
+    /// Runs `next` here instead of `member`; returns when `member` is continued.
     #[inline(always)]
     fn change(&'static self, member: &'static Member, next: &'static Member) {
         if next.state() == State::UNSTARTED {
@@ -126,8 +114,8 @@ impl Carrier {
             true => HandOff::tell(self),
             false => HandOff::clear(&self.gate.busy),
         };
-        // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and either
-        // nobody else touches the block or this OS thread holds its lock.
+        // SAFETY: `member` runs here; `next` is in this block, suspended, and either nobody else touches the block or
+        // this OS thread holds its lock.
         unsafe { member.switch_to(next, self.base(next), hand_off) };
     }
 
@@ -148,15 +136,14 @@ impl Carrier {
         }
     }
 
-    /// Has each member continue in storage of its own from here on. Whoever runs under the donor's thread pointer
-    /// goes on there until it comes into the shim. For the carrier's OS thread inside the shim, or under the
-    /// lock.
+    /// Has each member continue in its own storage. The one that runs under the donor's thread pointer stays there until
+    /// it enters the shim. For the carrier's OS thread inside the shim, or under the lock.
     fn end_sharing(&self, lead: &'static Member) {
         if !self.is_shared() {
             return;
         }
-        // SAFETY: the donor sleeps for ever. Under its thread pointer runs this thread, or one that is in the
-        // program's code, or waits for the lock.
+        // SAFETY: the donor sleeps for ever. Under its thread pointer runs this thread, or one in the program's code or
+        // waiting for the lock.
         let running = unsafe { self.donor().state() }.member();
         for member in self.members(lead) {
             let runs = running.is_some_and(|running| core::ptr::eq(running, member));
@@ -180,10 +167,8 @@ impl Carrier {
     #[inline]
     fn pass_barrier(&self, lead: &'static Member, member: &'static Member) {
         let through = self.done.load(Ordering::Relaxed);
-        self.left.store(
-            self.len.load(Ordering::Relaxed) - through,
-            Ordering::Relaxed,
-        );
+        let len = self.len.load(Ordering::Relaxed);
+        self.left.store(len - through, Ordering::Relaxed);
         // Members on other OS threads wait there, if any are left: the program has been given up.
         let on_loan = self.on_loan.load(Ordering::Relaxed) > 0;
         if self.holds_lock.load(Ordering::Relaxed) {
@@ -258,8 +243,8 @@ pub(super) fn begin_lead(lead: &'static Member) {
     let carrier = &lead.carrier;
     lead.set(State::RUNNING);
     if carrier.is_shared() {
-        // SAFETY: the donor sleeps for ever, and nobody else uses its storage in this region. What the callers
-        // have of the calling thread's they use again when `finish` has gone back there.
+        // SAFETY: the donor sleeps for ever, and nothing else uses its storage in this region. Callers use the calling
+        // thread's own state again only when `finish` has returned to it.
         unsafe {
             let thread = carrier.donor().state();
             thread.set_member(Some(lead));
@@ -272,8 +257,7 @@ pub(super) fn begin_lead(lead: &'static Member) {
 
 /// Waits for all members of the team.
 ///
-/// Nearly always the next member of the block waits at the barrier before and goes on. Then nothing is kept on
-/// the stack here, so that the program goes on right behind the switch.
+/// Nearly always the next member waits at the previous barrier and continues. Then nothing is kept on the stack here.
 #[inline(always)]
 pub(super) fn barrier(member: &'static Member) {
     let carrier = &member.lead().carrier;
@@ -298,8 +282,7 @@ pub(super) fn barrier(member: &'static Member) {
     } else {
         Base::Of(next.thread_pointer())
     };
-    // SAFETY: `member` is the one that runs here; `next` is in this block, suspended, and nobody else touches the
-    // block.
+    // SAFETY: `member` runs here; `next` is in this block, suspended, and nobody else touches the block.
     unsafe { member.switch_to(next, base, HandOff::clear(&carrier.gate.busy)) };
 }
 
@@ -367,8 +350,7 @@ fn wait_on_host(member: &'static Member) {
     unsafe { host.send_away(member, carrier) };
 }
 
-/// Lets another member of the block run, if one could; returns whether one did. What the caller has of the
-/// calling thread's may be another's then.
+/// Lets another member of the block run, if one could; says whether one did. The calling thread may be another then.
 #[inline]
 pub(super) fn give_way(member: &'static Member) -> bool {
     if member.host().is_some() {
@@ -389,8 +371,8 @@ pub(super) fn give_way(member: &'static Member) -> bool {
     true
 }
 
-/// The program is about to keep an address within the thread-local storage that is in force: makes that the
-/// storage of `member` itself, which runs here, for the rest of the region. True if it was not known to be.
+/// The program is about to keep an address in thread-local storage: makes that the storage of `member`, which runs here,
+/// for the rest of the region. True if that changed something.
 pub(super) fn claim_storage(member: &'static Member) -> bool {
     let lead = member.lead();
     let carrier = &lead.carrier;
@@ -407,8 +389,8 @@ pub(super) fn claim_storage(member: &'static Member) -> bool {
     carrier.enter(member);
     carrier.end_sharing(lead);
     if thread_pointer::current() != member.thread_pointer() {
-        // SAFETY: it runs here, and nobody runs under its own thread pointer. Nothing of the calling thread's is
-        // used below.
+        // SAFETY: it runs here, and nothing runs under its own thread pointer. The calling thread's state is not used
+        // below.
         unsafe { member.move_to_own_storage() };
     }
     carrier.leave();

@@ -1,23 +1,16 @@
-//! Leaving one flow of control and continuing another: stack, callee-saved registers, floating-point
-//! modes, `errno` and the thread pointer.
+//! Leaving one flow of control and continuing another: stack, callee-saved registers, floating-point modes, `errno` and
+//! the thread pointer.
 //!
-//! *Problem.* A logical thread of a virtual team has a stack and thread-local storage of its own, and
-//! runs now on this OS thread, now on that one.
+//! *Problem.* A logical thread has a stack and storage of its own, and runs on changing OS threads.
 //!
-//! *Approach.* What the System V ABI lets a function destroy need not be kept, since the change
-//! happens inside one. The rest goes onto the stack that is left; a suspended context is its stack
-//! pointer. The thread pointer is the base of `fs`: set by one instruction where the kernel allows it
-//! (Linux 5.9 on CPUs with FSGSBASE), else by a system call. Where storage is shared it stays, and the value of
-//! `errno` is changed instead, which each context keeps on its stack. What hardly any program looks at is kept for
-//! those that do (`preserved`).
+//! *Approach.* What the System V ABI lets a function destroy need not be kept. The rest goes onto the stack that is
+//! left; a suspended context is its stack pointer. The thread pointer is the base of `fs`, set by one instruction
+//! (Linux 5.9, FSGSBASE), else by a system call. With shared storage it stays, and `errno` is changed instead, which each
+//! context keeps on its stack. Rarely used state is kept only for programs that look at it (`preserved`). Others may
+//! continue the context that was left once its stack is not in use any more: see [`HandOff`].
 //!
-//! *What others may do.* The context that was left can be continued by others only once its stack is not in use any
-//! more, which whoever goes on has to say: a [`HandOff`].
-//!
-//! *Invariants.* A context is continued at most once each time it was left, and only after the store
-//! of its stack pointer is visible to whoever continues it. Stack-protector and pointer guards lie in
-//! thread-local storage but are the same in all threads of a process, so code compiled with them may
-//! change contexts.
+//! *Invariants.* A context is continued at most once each time it was left, and only after the store of its stack
+//! pointer is visible. Stack-protector and pointer guards are the same in all threads of a process.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,8 +22,8 @@ use super::thread_pointer::{ERRNO_OFFSET, HAS_FSGSBASE, ThreadPointer};
 /// A suspended flow of control: its stack pointer.
 pub(super) type Saved = AtomicUsize;
 
-/// Saves what a context keeps: its stack pointer goes where rdi says. Then r9 is the offset of `errno`, eax is MXCSR,
-/// r11w the control word.
+/// Saves what a context keeps; its stack pointer goes where rdi says. Then r9 is the offset of `errno`, eax MXCSR, r11w
+/// the control word.
 macro_rules! leave {
     () => {
         "push rbp
@@ -62,8 +55,7 @@ core::arch::global_asm!(
     leave!(),
     "mov rsp, rsi",
     "wrfsbase rdx",
-    // Changing a mode costs more than asking whether it differs. MXCSR holds flags that every
-    // inexact result sets, too; they are each thread's own.
+    // Changing a mode costs more than comparing. MXCSR also holds flags of inexact results, which are each thread's own.
     "2:",
     "cmp eax, dword ptr [rsp]",
     "jne 3f",
@@ -141,8 +133,7 @@ core::arch::global_asm!(
     "mov r11d, ebp",
     "jmp 2b",
     ".size mapper_switch_by_kernel,.-mapper_switch_by_kernel",
-    // Where a new context begins: its argument is in rbx, what it runs in r12. There is no caller,
-    // and the unwinder is told so.
+    // Where a new context begins: rbx is its argument, r12 what it runs. There is no caller.
     ".balign 16",
     ".hidden mapper_context_start",
     ".globl mapper_context_start",
@@ -246,10 +237,8 @@ pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, hand_off: HandO
     }
 }
 
-/// The same for programs that look at more than what every context keeps.
-///
-/// # Safety
-/// As for [`switch`].
+/// The same for programs that look at what `preserved` keeps.
+/// Safety: as for [`switch`].
 #[cold]
 #[inline(never)]
 unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
@@ -260,8 +249,7 @@ unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, hand_off: HandOff
     own.take_up();
 }
 
-/// # Safety
-/// As for [`switch`].
+/// Safety: as for [`switch`].
 #[inline(always)]
 unsafe fn switch_as_it_is(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
     let HandOff { busy, carrier } = hand_off;
@@ -307,8 +295,7 @@ pub(super) fn set_modes(wanted: Modes) {
         return;
     }
     let Modes(bits) = wanted;
-    // SAFETY: `modes` has read these values from the registers. They take effect in the program's
-    // code; the shim does no floating-point arithmetic.
+    // SAFETY: `modes` has read these values from the registers; the shim does no floating-point arithmetic.
     unsafe {
         core::arch::asm!(
             "ldmxcsr dword ptr [{0}]",
@@ -319,8 +306,8 @@ pub(super) fn set_modes(wanted: Modes) {
     }
 }
 
-/// A context that will call `start(argument)` on the stack that ends at `stack_top`, under these
-/// floating-point modes and with the `errno` of `thread`; `start` must not return.
+/// A context that will call `start(argument)`, which must not return, on the stack that ends at `stack_top`, under these
+/// modes and with the `errno` of `thread`.
 ///
 /// # Safety
 /// The 128 bytes below `stack_top` are writable and not in use. The thread has not ended.
@@ -333,8 +320,8 @@ pub(super) unsafe fn fresh(
 ) -> usize {
     // SAFETY: as the caller promises.
     let errno = unsafe { thread.errno().read() };
-    // As `mapper_switch` pops them: modes, errno, nothing, r15, r14, r13, r12, rbx, rbp, return address. Once
-    // these are gone the stack is aligned to 16, as before a call.
+    // As `mapper_switch` pops them: modes, errno, nothing, r15, r14, r13, r12, rbx, rbp, return address. Then the stack
+    // is aligned to 16, as before a call.
     let frame = [
         modes,
         u64::from(errno.cast_unsigned()),
@@ -359,7 +346,7 @@ pub(super) unsafe fn fresh(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errno;
+    use crate::c_library::errno;
     use crate::thread_pointer::{current, knows_errno, prepare};
     use core::cell::Cell;
 
@@ -370,46 +357,59 @@ mod tests {
         base: Base,
     }
 
+    impl PingPong {
+        fn new(base: Base) -> Self {
+            Self {
+                home: Saved::new(0),
+                away: Saved::new(0),
+                turns: Cell::new(0),
+                base,
+            }
+        }
+
+        /// Goes to the other context, which is new or waits in `switch`.
+        fn go(&self) {
+            let away = self.away.load(Ordering::Relaxed);
+            // SAFETY: see above.
+            unsafe { switch(&self.home, away, self.base, HandOff::silent()) };
+        }
+
+        /// Goes back to the test's context, which waits in `switch`.
+        fn come_back(&self) {
+            let home = self.home.load(Ordering::Relaxed);
+            // SAFETY: see above.
+            unsafe { switch(&self.away, home, self.base, HandOff::silent()) };
+        }
+
+        /// Has the other context begin with `start` on that stack, which must outlive it.
+        fn prepare(
+            &self,
+            stack: &mut [u64],
+            start: unsafe extern "C-unwind" fn(*const c_void) -> !,
+        ) {
+            let top = stack.as_mut_ptr_range().end as usize;
+            let argument = core::ptr::from_ref(self).cast();
+            // SAFETY: the stack is large enough and lives until the end of the test.
+            let context = unsafe { fresh(top, modes(), current(), start, argument) };
+            self.away.store(context, Ordering::Relaxed);
+        }
+    }
+
     unsafe extern "C-unwind" fn count(argument: *const c_void) -> ! {
         // SAFETY: the test passes a `PingPong` that outlives the context.
         let shared = unsafe { &*argument.cast::<PingPong>() };
         loop {
             shared.turns.set(shared.turns.get() + 1);
-            // SAFETY: the test's context waits in `switch`.
-            unsafe {
-                switch(
-                    &shared.away,
-                    shared.home.load(Ordering::Relaxed),
-                    shared.base,
-                    HandOff::silent(),
-                );
-            }
+            shared.come_back();
         }
     }
 
     fn goes_there_and_back_under(base: Base) {
         let mut stack = vec![0_u64; 8192];
-        let top = stack.as_mut_ptr_range().end as usize;
-        let shared = PingPong {
-            home: Saved::new(0),
-            away: Saved::new(0),
-            turns: Cell::new(0),
-            base,
-        };
-        let argument = (&raw const shared).cast();
-        // SAFETY: the stack is large enough and lives until the end of the test.
-        let start = unsafe { fresh(top, modes(), current(), count, argument) };
-        shared.away.store(start, Ordering::Relaxed);
+        let shared = PingPong::new(base);
+        shared.prepare(&mut stack, count);
         for turn in 1..=3 {
-            // SAFETY: the other context is either new or waits in `switch`.
-            unsafe {
-                switch(
-                    &shared.home,
-                    shared.away.load(Ordering::Relaxed),
-                    base,
-                    HandOff::silent(),
-                );
-            }
+            shared.go();
             assert_eq!(shared.turns.get(), turn);
         }
     }
@@ -427,34 +427,23 @@ mod tests {
             // SAFETY: as for `count`.
             let shared = unsafe { &*argument.cast::<PingPong>() };
             // SAFETY: it is the calling thread's.
-            unsafe { errno::location().write(7) };
-            let home = shared.home.load(Ordering::Relaxed);
-            // SAFETY: the test's context waits in `switch`.
-            unsafe { switch(&shared.away, home, Base::InForce, HandOff::silent()) };
+            unsafe { errno().write(7) };
+            shared.come_back();
             std::process::abort()
         }
         prepare();
         assert!(knows_errno());
         let mut stack = vec![0_u64; 8192];
-        let top = stack.as_mut_ptr_range().end as usize;
-        let shared = PingPong {
-            home: Saved::new(0),
-            away: Saved::new(0),
-            turns: Cell::new(0),
-            base: Base::InForce,
-        };
-        let argument = (&raw const shared).cast();
+        let shared = PingPong::new(Base::InForce);
         // SAFETY: it is the calling thread's.
-        unsafe { errno::location().write(3) };
-        // SAFETY: the stack is large enough and lives until the end of the test.
-        let start = unsafe { fresh(top, modes(), current(), fail, argument) };
-        // SAFETY: the context is new.
-        unsafe { switch(&shared.home, start, Base::InForce, HandOff::silent()) };
+        unsafe { errno().write(3) };
+        shared.prepare(&mut stack, fail);
+        shared.go();
         // SAFETY: it is the calling thread's.
-        assert_eq!(unsafe { errno::location().read() }, 3);
+        assert_eq!(unsafe { errno().read() }, 3);
         // SAFETY: the context is suspended, and the thread pointer this thread's.
         unsafe { current().take_errno(shared.away.load(Ordering::Relaxed)) };
         // SAFETY: it is the calling thread's.
-        assert_eq!(unsafe { errno::location().read() }, 7);
+        assert_eq!(unsafe { errno().read() }, 7);
     }
 }

@@ -1,25 +1,23 @@
 //! The settings that OpenMP keeps for each thread: team size, schedule, nesting.
 //!
-//! *Problem.* The runtime gives the threads of a team copies of the settings of the thread that
-//! begins the region. The members of a virtual team are no team for the runtime: each is, as far as
-//! it knows, a thread of its own with the settings from the environment.
+//! *Problem.* The runtime gives the threads of a team copies of the settings of the thread that begins the region.
+//! Members of a virtual team are no team for the runtime: each has the settings of the environment.
 //!
-//! *Approach.* The pool's owner notes its settings when they may have changed; a member that holds older ones
-//! takes them over before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP
-//! wants. Settings change by calls that the shim sees, unless the program has looked up the runtime's own functions
-//! ([`mapper_shim_core::by_handle`]). From then on what was noted is compared with what the runtime says, by the owner before
-//! and after each region and by every member when it begins.
+//! *Approach.* The pool's owner notes its settings when they may have changed; a member with older ones takes them over
+//! before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP wants. The shim sees
+//! the calls that change settings, unless the program has looked up the runtime's own functions
+//! ([`mapper_shim_core::by_handle`]). From then on the owner before and after each region, and every member when it
+//! begins, compare what was noted with what the runtime says.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
-use mapper_shim_core::logical;
 
-use super::member::{Member, OfMember};
-use mapper_shim_core::environment;
-use mapper_shim_core::looked_up;
 use mapper_shim_core::runtime::{RunSchedule, Runtime};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::ThreadState;
+use mapper_shim_core::{environment, logical, looked_up};
+
+use super::member::{Member, OfMember};
 
 /// Goes up when a thread outside regions changes a setting; never 0.
 static VERSION: AtomicU32 = AtomicU32::new(1);
@@ -37,29 +35,25 @@ static SCHEDULE: AtomicI32 = AtomicI32::new(0);
 static CHUNK: AtomicI32 = AtomicI32::new(0);
 
 fn set(runtime: &Runtime, symbol: Symbol, value: c_int) {
-    let function = runtime.function(symbol);
-    if function.is_null() {
-        return;
+    type Setter = unsafe extern "C-unwind" fn(c_int);
+    // SAFETY: callers name functions of this type; null becomes `None`.
+    let setter =
+        unsafe { core::mem::transmute::<*mut c_void, Option<Setter>>(runtime.function(symbol)) };
+    if let Some(setter) = setter {
+        // SAFETY: likewise.
+        unsafe { setter(value) };
     }
-    // SAFETY: callers name functions that take an int and return nothing.
-    let setter = unsafe {
-        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int)>(function)
-    };
-    // SAFETY: likewise.
-    unsafe { setter(value) };
 }
 
 fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
+    type Setter = unsafe extern "C-unwind" fn(c_int, c_int);
     let function = runtime.function(Symbol::omp_set_schedule);
-    if function.is_null() {
-        return;
+    // SAFETY: the function of that name has this type; null becomes `None`.
+    let setter = unsafe { core::mem::transmute::<*mut c_void, Option<Setter>>(function) };
+    if let Some(setter) = setter {
+        // SAFETY: the values come from `omp_get_schedule`.
+        unsafe { setter(schedule.kind, schedule.chunk) };
     }
-    // SAFETY: the function of that name has this type.
-    let setter = unsafe {
-        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int, c_int)>(function)
-    };
-    // SAFETY: the values come from `omp_get_schedule`.
-    unsafe { setter(schedule.kind, schedule.chunk) };
 }
 
 /// The sizes of teams that the pool's owner may get.
@@ -115,22 +109,18 @@ fn note(runtime: &'static Runtime) {
 #[cold]
 fn differs_from_noted(runtime: &Runtime) -> bool {
     let schedule = runtime.run_schedule();
-    [
-        (runtime.ask(Symbol::omp_get_max_threads), &TEAM_SIZE),
-        (runtime.ask(Symbol::omp_get_dynamic), &DYNAMIC),
-        (
+    let differs = |now: c_int, noted: &AtomicI32| now != noted.load(Ordering::Relaxed);
+    differs(runtime.ask(Symbol::omp_get_max_threads), &TEAM_SIZE)
+        || differs(runtime.ask(Symbol::omp_get_dynamic), &DYNAMIC)
+        || differs(
             runtime.ask(Symbol::omp_get_max_active_levels),
             &ACTIVE_LEVELS,
-        ),
-        (schedule.kind, &SCHEDULE),
-        (schedule.chunk, &CHUNK),
-    ]
-    .into_iter()
-    .any(|(now, noted)| now != noted.load(Ordering::Relaxed))
+        )
+        || differs(schedule.kind, &SCHEDULE)
+        || differs(schedule.chunk, &CHUNK)
 }
 
-/// Whether the calling thread, in a virtual region, may have settings that were made past the shim and are not those
-/// of the thread that began the region.
+/// Whether the calling thread, in a virtual region, may have other settings than the thread that began it.
 #[inline]
 fn has_strayed() -> bool {
     looked_up::may_set() && logical::runtime().is_some_and(differs_from_noted)
@@ -150,13 +140,8 @@ pub(crate) fn note_change(thread: &ThreadState) {
     }
 }
 
-/// The pool has another owner, with settings of its own.
-pub(super) fn note_owner() {
-    forget();
-}
-
-/// What was noted does not hold any more.
-fn forget() {
+/// What was noted does not hold any more: settings have changed, or the pool has another owner.
+pub(super) fn forget() {
     // Zero means "none seen".
     if VERSION.fetch_add(1, Ordering::Relaxed) == u32::MAX {
         VERSION.store(1, Ordering::Relaxed);
@@ -188,27 +173,15 @@ pub(super) fn restore(member: &Member) {
     let Some(runtime) = logical::runtime() else {
         return;
     };
-    set(
-        runtime,
-        Symbol::omp_set_num_threads,
-        TEAM_SIZE.load(Ordering::Relaxed),
-    );
-    set(
-        runtime,
-        Symbol::omp_set_dynamic,
-        DYNAMIC.load(Ordering::Relaxed),
-    );
-    let levels = ACTIVE_LEVELS.load(Ordering::Relaxed);
+    let noted = |cell: &AtomicI32| cell.load(Ordering::Relaxed);
+    set(runtime, Symbol::omp_set_num_threads, noted(&TEAM_SIZE));
+    set(runtime, Symbol::omp_set_dynamic, noted(&DYNAMIC));
+    let levels = noted(&ACTIVE_LEVELS);
     if runtime.ask(Symbol::omp_get_max_active_levels) != levels {
         set(runtime, Symbol::omp_set_max_active_levels, levels);
     }
-    set_run_schedule(
-        runtime,
-        RunSchedule {
-            kind: SCHEDULE.load(Ordering::Relaxed),
-            chunk: CHUNK.load(Ordering::Relaxed),
-        },
-    );
+    let (kind, chunk) = (noted(&SCHEDULE), noted(&CHUNK));
+    set_run_schedule(runtime, RunSchedule { kind, chunk });
     member
         .settings_seen
         .store(NOTED_VERSION.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -261,10 +234,14 @@ mod tests {
 
     #[test]
     fn stack_sizes_are_read_as_openmp_defines_them() {
-        assert_eq!(parse_size("512"), Some(512 << 10));
-        assert_eq!(parse_size(" 2 M "), Some(2 << 20));
-        assert_eq!(parse_size("65536b"), Some(65536));
-        assert_eq!(parse_size("1g"), Some(1 << 30));
-        assert_eq!(parse_size("much"), None);
+        for (text, bytes) in [
+            ("512", Some(512 << 10)),
+            (" 2 M ", Some(2 << 20)),
+            ("65536b", Some(65536)),
+            ("1g", Some(1 << 30)),
+            ("much", None),
+        ] {
+            assert_eq!(parse_size(text), bytes, "{text}");
+        }
     }
 }

@@ -1,26 +1,22 @@
-//! `errno`, whose place the program asks the C library for.
+//! `errno`, whose address the program gets from the C library.
 //!
-//! *Problem.* A compiler may keep the address of `errno` in a register for as long as a function runs. A
-//! member that shares storage with others (see `storage`) may go on in another storage behind a barrier,
-//! where the C library writes another `errno`.
+//! *Problem.* A compiler may keep the address of `errno` in a register. A member with shared storage (`storage`) may
+//! continue in another storage after a barrier, where the C library writes another `errno`.
 //!
-//! *Approach.* There is one function by which a module gets that address, so it is exported here. For a member
-//! whose storage is shared it first makes the storage its own. The runtime and the C library's own
-//! libraries do not keep the address past their return: where they ask, nothing is changed, all the more since
-//! they may hold other addresses.
-//!
-//! *Cost.* Seven instructions more each time, for all programs that the shim is loaded into.
+//! *Approach.* The shim exports the one function that returns the address. For a member with shared storage it first
+//! makes the storage its own. The runtime and the C library do not keep the address: for them nothing is changed. It
+//! costs all programs seven instructions more each time.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
 
 use mapper_shim_core::thread_state::{self, ThreadState};
 
-use super::errno::{REAL, location};
+use super::c_library::{ERRNO_LOCATION, errno};
 use super::member::OfMember;
 use super::{carrier, storage};
 
-/// Answers a call from `caller`, for a member of a virtual team or before the real function is known.
+/// Answers a call from `caller`, for a member or before the real function is known.
 extern "C" fn answer(caller: usize) -> *mut c_int {
     if let Some(member) = thread_state::current().member()
         && storage::is_claim(member, caller)
@@ -28,13 +24,10 @@ extern "C" fn answer(caller: usize) -> *mut c_int {
     {
         storage::note_claim();
     }
-    location()
+    errno()
 }
 
-/// Where the calling thread's `errno` lies.
-///
-/// # Safety
-/// None needed.
+/// Where the calling thread's `errno` lies. Safety: none needed.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __errno_location() -> *mut c_int {
@@ -49,7 +42,7 @@ unsafe extern "C" fn __errno_location() -> *mut c_int {
         "2:",
         "mov rdi, qword ptr [rsp]",
         "jmp {answer}",
-        real = sym REAL,
+        real = sym ERRNO_LOCATION,
         member = const offset_of!(ThreadState, member),
         answer = sym answer,
     )

@@ -1,73 +1,64 @@
 //! Critical sections and locks: a member that would have to wait lets others on the same CPU run.
 //!
-//! *Problem.* A member suspended at a barrier or between two turns may hold a lock. If another one on
-//! the same carrier blocked in the kernel for it, both would wait for ever.
+//! *Problem.* A suspended member may hold a lock. If another one on the same carrier blocked in the kernel for it, both
+//! would wait for ever.
 //!
-//! *Approach.* Try; where that fails let the others run and try again; where none of them can run
-//! block, as the holder is then on another OS thread. Locks of the program (`omp_set_lock`) remain
-//! the runtime's. Critical sections are served here, for all threads of the process, where virtual teams
-//! are wanted: libgomp offers no way to try one, and a lock that two sides take by different means would
-//! be none. Elsewhere they are the runtime's. Named ones keep libgomp's lock in libgomp's word.
+//! *Approach.* Try; on failure let the others run and try again; if none can run, block: the holder is on another OS
+//! thread. The program's locks (`omp_set_lock`) remain the runtime's. Critical sections are served here, for all threads
+//! of a process that wants virtual teams: libgomp offers no way to try one, and a lock must not be taken by two means.
+//! Named ones keep libgomp's lock in libgomp's word.
 //!
-//! *Invariants.* Each runtime has locks of its own, as it has without the shim: a library with another
-//! runtime, called within a critical section, does not wait for it.
+//! *Invariants.* Each runtime has locks of its own: a library with another runtime does not wait for this one's.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use mapper_shim_core::logical;
+
+use mapper_shim_core::pass_on::{pass_on, runtime_of_caller};
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, ThreadState, thread_block};
+use mapper_shim_core::{attachment, logical};
 
 use super::member::{Member, OfMember};
 use super::runtimes_lock::RuntimesLock;
 use super::waiting::Lock;
 use super::{carrier, kernel};
-use mapper_shim_core::attachment;
-use mapper_shim_core::pass_on::{pass_on, runtime_of_caller};
-use mapper_shim_core::symbols::Symbol;
-use mapper_shim_core::thread_state::{self, ThreadState, thread_block};
 
 thread_block! {
-    /// The lock of a runtime that the calling thread took last and has not given back, outside virtual regions.
-    held: Cell<Option<&'static RuntimesLock>>, "mapper_omp_held"
+    /// The lock of a runtime that the calling thread took last and has not released, outside virtual regions.
+    held: Cell<*mut RuntimesLock>, "mapper_omp_held"
 }
 
 impl RuntimesLock {
-    /// Takes it. It is noted which one it was: the call that gives it back may have been turned into a jump,
-    /// whose caller is not known.
+    /// Takes it. It is noted, since the call that releases it may be a jump with an unknown caller.
     fn enter(&'static self, thread: &ThreadState) {
-        match thread.member() {
-            Some(member) => {
-                // Another OS thread may be under it from here on.
-                enter(thread, &self.lock);
-                let this = core::ptr::from_ref(self).cast_mut();
-                let outer = member.held.swap(this, Ordering::Relaxed);
-                self.outer.store(outer, Ordering::Relaxed);
-            }
-            None => {
-                enter(thread, &self.lock);
-                let outer = held().replace(Some(self));
-                let outer = outer.map_or(null_mut(), |outer| core::ptr::from_ref(outer).cast_mut());
-                self.outer.store(outer, Ordering::Relaxed);
-            }
-        }
+        let member = thread.member();
+        // Another OS thread may be under a member afterwards.
+        enter(thread, &self.lock);
+        let this = core::ptr::from_ref(self).cast_mut();
+        let outer = match member {
+            Some(member) => member.held.swap(this, Ordering::Relaxed),
+            None => held().replace(this),
+        };
+        self.outer.store(outer, Ordering::Relaxed);
     }
 
-    /// Gives back the one that the thread, or the member that it is, took last; false if there is none.
+    /// Releases the one that the thread, or the member that it is, took last; false if there is none.
     fn leave(thread: &ThreadState) -> bool {
-        let last = match thread.member() {
-            // SAFETY: null or one of the locks below.
-            Some(member) => unsafe { member.held.load(Ordering::Relaxed).as_ref() },
+        let member = thread.member();
+        let last = match member {
+            Some(member) => member.held.load(Ordering::Relaxed),
             None => held().get(),
         };
-        let Some(last) = last else {
+        // SAFETY: null or one of the locks below.
+        let Some(last) = (unsafe { last.as_ref() }) else {
             return false;
         };
         let outer = last.outer.load(Ordering::Relaxed);
-        match thread.member() {
+        match member {
             Some(member) => member.held.store(outer, Ordering::Relaxed),
-            // SAFETY: null or one of the locks below.
-            None => held().set(unsafe { outer.as_ref() }),
+            None => held().set(outer),
         }
         last.lock.give();
         true
@@ -75,11 +66,9 @@ impl RuntimesLock {
 }
 
 impl Member {
-    /// What it holds is the thread's from now on, which is not a member any more.
+    /// What it holds becomes the thread's, which is not a member any more.
     pub(super) fn pass_on_held(&self) {
-        let lock = self.held.swap(null_mut(), Ordering::Relaxed);
-        // SAFETY: null or one of the locks below.
-        held().set(unsafe { lock.as_ref() });
+        held().set(self.held.swap(null_mut(), Ordering::Relaxed));
     }
 }
 
@@ -87,13 +76,13 @@ impl Member {
 struct Locks {
     /// The address of its function for critical sections without a name; 0 while nobody has the place.
     runtime: AtomicUsize,
-    /// That of critical sections without a name.
+    /// For critical sections without a name.
     unnamed: RuntimesLock,
-    /// That of updates that the CPU cannot do at once.
+    /// For updates for which the CPU has no atomic instruction.
     atomic: RuntimesLock,
 }
 
-/// Most runtimes that are told apart in one process; further ones share the last place.
+/// Most runtimes that are distinguished in one process; further ones share the last place.
 const MOST_RUNTIMES: usize = 16;
 static LOCKS: [Locks; MOST_RUNTIMES] = [const { Locks::new() }; MOST_RUNTIMES];
 /// Those of callers without a runtime.
@@ -164,11 +153,8 @@ fn enter(thread: &ThreadState, lock: &Lock) {
     }
 }
 
-/// libgomp's lock in the word of a name.
-///
-/// # Safety
-/// gcc made the word for the name: of pointer size, zero at first, there as long as the code that passes
-/// it, and for nothing else.
+/// libgomp's lock in the word of a name. Safety: gcc made the word for the name, of pointer size, zero at first, there as
+/// long as the code that passes it, and for nothing else.
 unsafe fn named<'a>(word: *mut *mut c_void) -> &'a Lock {
     // SAFETY: as the caller promises; libgomp has its lock in the first four bytes, too.
     unsafe { Lock::in_word(word.cast()) }
@@ -204,22 +190,16 @@ pass_on! {
     GOMP_atomic_end(): |thread, real| if !RuntimesLock::leave(thread) { real() };
 }
 
-/// Asks the real function `test` for the lock.
+/// Tries to take the lock by the real function `test`.
 fn test(test: Symbol, lock: *mut c_void) -> bool {
-    // Not what was the calling thread's before it gave way.
-    let function = runtime_of_caller(thread_state::current())
-        .map_or(core::ptr::null_mut(), |runtime| runtime.function(test));
-    if function.is_null() {
-        return false;
-    }
-    // SAFETY: callers name functions that take a lock and return an int.
-    let function = unsafe {
-        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> c_int>(
-            function,
-        )
-    };
+    type Test = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+    // Not the calling thread's from before it was suspended.
+    let runtime = runtime_of_caller(thread_state::current());
+    let function = runtime.map_or(null_mut(), |runtime| runtime.function(test));
+    // SAFETY: callers name functions of this type; null becomes `None`.
+    let function = unsafe { core::mem::transmute::<*mut c_void, Option<Test>>(function) };
     // SAFETY: the lock is the program's, as it passed it.
-    unsafe { function(lock) != 0 }
+    function.is_some_and(|function| unsafe { function(lock) } != 0)
 }
 
 /// Takes a lock by trying, as a member does; by `block` where that is no use.

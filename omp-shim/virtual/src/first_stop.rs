@@ -1,20 +1,19 @@
-//! Who came to a stop first since members were taken away from a carrier.
+//! Which thread stopped first since members were taken away from a carrier.
 //!
-//! *What lending shows.* A carrier that waits for a member cannot come back before one that was lent has run, and those
-//! that were lent run on to their next stop, while a carrier that computes is ahead of them by the time after
-//! which it was helped. So whether a lent member came to a stop first ([`Outcome`]) tells one from the other.
-//! A member that sets a flag and goes to a barrier, and the carrier that sees the flag and goes there too, are
-//! there within less than a microsecond of each other, in either order, depending on the machine; those that
-//! compute are ahead by milliseconds. So a carrier that is first by less than [`SAME_TIME_NS`] waited.
+//! A carrier that waits for a member cannot come back before a lent one has run, and lent members run on to their next
+//! stop, while a carrier that computes is ahead by its patience. So whether a lent member stopped first ([`Outcome`])
+//! distinguishes them. A member that sets a flag and goes to a barrier, and a carrier that sees the flag and goes there,
+//! arrive within a microsecond, in either order; carriers that compute are ahead by milliseconds. So a carrier that is
+//! first by less than [`SAME_TIME_NS`] waited.
 
 use core::sync::atomic::Ordering;
 
 use mapper_shim_core::clock;
 
-use super::words::{Native, Number as _, Words};
+use super::words::{Native, Word as _, Words};
 
-/// Stops that are no further apart are of threads of which one waited for the other. Much less than the patience
-/// with carriers, after which members are lent, and enough for a page fault or an interrupt in between.
+/// Stops that are no further apart are of threads of which one waited for the other: much less than the patience with
+/// carriers, and enough for a page fault or an interrupt in between.
 const SAME_TIME_NS: usize = 200_000;
 
 /// What lending a carrier's members has shown.
@@ -28,8 +27,7 @@ pub(super) enum Outcome {
     Computed,
 }
 
-/// Who came to a stop first since members were lent: one of them, or the carrier. Written under the carrier's lock,
-/// but for being cleared by the watcher once it is known.
+/// Who stopped first since members were lent. Written under the carrier's lock, but cleared by the watcher.
 #[repr(C)]
 pub(super) struct FirstStop<W: Words = Native> {
     state: W::Number,
@@ -43,15 +41,17 @@ const OPEN: usize = 1;
 const MEMBER_FIRST: usize = 2;
 const CARRIER_FIRST: usize = 3;
 
-impl<W: Words> FirstStop<W> {
-    pub(super) fn new() -> Self {
+impl<W: Words> Default for FirstStop<W> {
+    fn default() -> Self {
         Self {
             state: NOT_ASKED.into(),
             carrier_came_ns: 0.into(),
         }
     }
+}
 
-    /// Members are lent. What is known and has not been asked for stands for these members, too.
+impl<W: Words> FirstStop<W> {
+    /// Members are lent. An earlier result that was not taken stands for these too.
     pub(super) fn is_asked(&self) {
         if self.state.load(Ordering::Relaxed) == NOT_ASKED {
             self.state.store(OPEN, Ordering::Relaxed);
@@ -99,8 +99,7 @@ impl<W: Words> FirstStop<W> {
             CARRIER_FIRST if !self.is_long_past(now_ns) => return Outcome::Open,
             _ => {}
         }
-        // A member may have come to its stop since; after the next lending, which is this thread's, the state is
-        // written again.
+        // A member may have stopped since; the state is written again after the next lending, by this thread.
         match self.state.swap(NOT_ASKED, Ordering::Relaxed) {
             MEMBER_FIRST => Outcome::Waited,
             _ => Outcome::Computed,
@@ -119,7 +118,7 @@ mod tests {
 
     /// What is told when members were lent and the carrier came to a stop at a time, a member so much later.
     fn judged_when_the_member_is_later_by(later_ns: usize) -> Outcome {
-        let (stops, came_ns) = (FirstStop::<Native>::new(), 5_000_000);
+        let (stops, came_ns) = (FirstStop::<Native>::default(), 5_000_000);
         stops.is_asked();
         stops.carrier_comes(came_ns);
         stops.member_follows(came_ns + later_ns);
@@ -128,18 +127,18 @@ mod tests {
 
     #[test]
     fn a_carrier_that_stops_together_with_a_member_waited_for_it() {
-        assert_eq!(judged_when_the_member_is_later_by(0), Outcome::Waited);
-        assert_eq!(
-            judged_when_the_member_is_later_by(SAME_TIME_NS),
-            Outcome::Waited
-        );
-        let later = judged_when_the_member_is_later_by(SAME_TIME_NS + 1);
-        assert_eq!(later, Outcome::Computed);
+        for (later_ns, expected) in [
+            (0, Outcome::Waited),
+            (SAME_TIME_NS, Outcome::Waited),
+            (SAME_TIME_NS + 1, Outcome::Computed),
+        ] {
+            assert_eq!(judged_when_the_member_is_later_by(later_ns), expected);
+        }
     }
 
     #[test]
     fn a_carrier_that_stops_after_a_member_waited_for_it() {
-        let stops = FirstStop::<Native>::new();
+        let stops = FirstStop::<Native>::default();
         stops.is_asked();
         stops.of_lent_member();
         stops.of_carrier();
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_carrier_is_not_judged_first_while_a_member_may_stop_with_it() {
-        let stops = FirstStop::<Native>::new();
+        let stops = FirstStop::<Native>::default();
         assert_eq!(stops.tell(7), Outcome::Open);
         stops.is_asked();
         stops.carrier_comes(7);
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn stops_without_a_lending_are_not_judged() {
-        let stops = FirstStop::<Native>::new();
+        let stops = FirstStop::<Native>::default();
         stops.of_carrier();
         stops.of_lent_member();
         assert_eq!(stops.tell(usize::MAX), Outcome::Open);
@@ -170,7 +169,7 @@ mod tests {
         use crate::words::model::Loom;
         use loom::sync::Arc;
         loom::model(|| {
-            let stops = Arc::new(FirstStop::<Loom>::new());
+            let stops = Arc::new(FirstStop::<Loom>::default());
             stops.is_asked();
             stops.carrier_comes(7);
             let member = {

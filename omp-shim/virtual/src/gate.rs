@@ -1,27 +1,27 @@
 //! Who may touch a block of members: its carrier alone, or those who hold the lock.
 //!
-//! *Problem.* A carrier comes into the shim at every barrier, which must cost nanoseconds; the watcher, which now and
-//! then takes members away, comes some times a second. A lock would cost the carrier two atomic instructions each time.
+//! *Problem.* A carrier enters the shim at every barrier, which must cost nanoseconds; the watcher takes members away some
+//! times a second. A lock would cost the carrier two atomic instructions each time.
 //!
-//! *Approach.* Dekker's algorithm with the expensive fence on the side that runs rarely. States of the carrier:
+//! *Approach.* Dekker's algorithm with the expensive fence on the side that runs rarely:
 //!
 //! | busy | contested | the block may be touched by |
 //! |---|---|---|
 //! | no | no | nobody: the carrier runs the program's code |
 //! | yes | no | the carrier, without the lock |
-//! | no | yes | whoever holds the lock |
-//! | yes | yes | whoever holds the lock, once the carrier has seen `contested` |
+//! | no | yes | the holder of the lock |
+//! | yes | yes | the holder of the lock, once the carrier has seen `contested` |
 //!
-//! The carrier says `busy`, passes half a fence, looks at `contested`. The watcher says `contested`, passes the other
-//! half (all threads of the process pass a memory barrier), looks at `busy`. Either the carrier sees `contested`, and
-//! takes the lock, or the watcher sees `busy`, and gives up: the carrier is in the shim, hence needs no help.
+//! The carrier sets `busy`, passes half a fence, reads `contested`. The watcher sets `contested`, passes the other half
+//! (all threads of the process pass a memory barrier), reads `busy`. Either the carrier sees `contested` and takes the
+//! lock, or the watcher sees `busy` and gives up: the carrier is in the shim, hence needs no help.
 //!
-//! *Invariants.* `busy` and `visits` are written by the carrier's OS thread alone. `contested` is set by the watcher
-//! alone, and cleared by the watcher at once or by the carrier under the lock. The tests explore all interleavings.
+//! *Invariants.* Only the carrier's OS thread writes `busy` and `visits`. The watcher alone sets `contested`; the watcher
+//! or the carrier under the lock clears it. The tests explore all interleavings.
 
 use core::sync::atomic::Ordering;
 
-use super::words::{Flag as _, Native, Number as _, Words};
+use super::words::{Native, Word as _, Words};
 
 /// What other OS threads may do with a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,16 +47,18 @@ pub(super) struct Gate<W: Words = Native> {
     contested: W::Flag,
 }
 
-impl<W: Words> Gate<W> {
+impl<W: Words> Default for Gate<W> {
     /// Of a carrier without a block.
-    pub(super) fn new() -> Self {
+    fn default() -> Self {
         Self {
             visits: 0.into(),
             busy: true.into(),
             contested: false.into(),
         }
     }
+}
 
+impl<W: Words> Gate<W> {
     /// The carrier's OS thread comes into the shim.
     #[inline(always)]
     pub(super) fn comes_in(&self) -> Others {
@@ -162,7 +164,7 @@ mod tests {
     fn carrier_and_watcher<W: Words + 'static>() {
         loom::model(|| {
             let block = Arc::new(Block::<W> {
-                gate: Gate::new(),
+                gate: Gate::default(),
                 lock: Mutex::new(()),
                 touched: UnsafeCell::new(0),
             });

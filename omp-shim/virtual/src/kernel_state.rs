@@ -1,67 +1,36 @@
 //! What the kernel keeps for each of its threads, and a member of a virtual team does not take with it.
 //!
-//! *Problem.* A member may run on one OS thread before a barrier and on another one behind it. A priority, a CPU mask or a
-//! timer slack that it has set stays with the first, and a signal that is sent to it interrupts whoever runs
-//! there. To exchange all that with every change of members would take many system calls; some of it cannot be
-//! set back (a higher priority, capabilities).
+//! *Problem.* A member may change its OS thread at a barrier. A priority, a CPU mask or a timer slack that it has set
+//! stays with the first one, and a signal that is sent there interrupts another member. To exchange all that at each
+//! change would take many system calls, and some cannot be reset (a higher priority, capabilities).
 //!
-//! *Approach.* A module that has constructs of OpenMP and imports a function that sets such a thing, or sends
-//! something to a single thread, refuses virtual teams. One without constructs does not: Python's interpreter imports
-//! many of these functions, OpenBLAS those for CPU masks, and neither uses them within regions.
+//! *Approach.* A module with OpenMP constructs that imports a function that sets such a thing, or sends something to a
+//! single thread, refuses virtual teams. One without constructs does not: Python's interpreter and OpenBLAS import such
+//! functions and do not use them within regions. Functions that only tell are admitted, and so are those that other
+//! parts of the shim correct: signal masks and alternate stacks, users and groups, names.
 //!
-//! *What only tells* (`pthread_getschedparam`, `sched_getaffinity`, `getpriority`) is admitted: where nobody sets,
-//! all threads have the same. So are the functions that other parts of the shim make right: signal masks and alternate
-//! stacks, users and groups, names.
-//!
-//! *Bounds.* A function says by a number what it asks of the kernel in `clock_gettime`, `getrusage`, `timer_create` and
-//! `syscall`, which programs import for much that is harmless: they are admitted. Nor is noticed what a library without
-//! constructs does when it is called within a region.
+//! *Bounds.* `clock_gettime`, `getrusage`, `timer_create` and `syscall`, which mostly do no harm, are admitted. What a
+//! library without constructs does when it is called within a region is not noticed.
 
 use core::ffi::CStr;
 
-/// What begins the names of functions of the runtime: only modules with constructs, or code made to be called
-/// within them, import these.
+/// Prefixes of the runtime's functions, which only modules with constructs or code called within them import.
 const OPENMP: [&[u8]; 2] = [b"GOMP_", b"omp_"];
 
-/// Save for this one, by which libraries with threads of their own (OpenBLAS, as Python's packages bring it) ask
-/// whether they are called within a region.
+/// But for this one, by which libraries with threads of their own (OpenBLAS) test whether they are in a region.
 const ASKED_BY_OTHERS: &[u8] = b"omp_in_parallel";
 
 /// Functions that set what is a thread's own, or address a single thread.
-const FUNCTIONS: [&[u8]; 29] = [
-    // Signals and cancellation that come at any instruction.
-    b"pthread_kill",
-    b"pthread_sigqueue",
-    b"tgkill",
-    b"pthread_setcanceltype",
+const FUNCTIONS: [&[u8]; 5] = [
+    // Signals, and cancellation at any instruction.
+    b"pthread_kill pthread_sigqueue tgkill pthread_setcanceltype",
     // Scheduling.
-    b"pthread_setschedparam",
-    b"pthread_setschedprio",
-    b"sched_setscheduler",
-    b"sched_setparam",
-    b"sched_setattr",
-    b"setpriority",
-    b"nice",
+    b"pthread_setschedparam pthread_setschedprio sched_setscheduler sched_setparam sched_setattr setpriority nice",
     // Places.
-    b"pthread_setaffinity_np",
-    b"sched_setaffinity",
-    b"set_mempolicy",
-    b"numa_bind",
-    b"numa_run_on_node",
-    b"numa_run_on_node_mask",
-    b"numa_run_on_node_mask_all",
-    b"numa_sched_setaffinity",
-    b"hwloc_set_cpubind",
-    b"hwloc_set_thread_cpubind",
-    // Clocks.
-    b"pthread_getcpuclockid",
-    // Rights and namespaces.
-    b"setfsuid",
-    b"setfsgid",
-    b"capset",
-    b"cap_set_proc",
-    b"unshare",
-    b"setns",
+    b"pthread_setaffinity_np sched_setaffinity set_mempolicy numa_bind numa_run_on_node numa_run_on_node_mask \
+      numa_run_on_node_mask_all numa_sched_setaffinity hwloc_set_cpubind hwloc_set_thread_cpubind",
+    // Clocks, rights and namespaces.
+    b"pthread_getcpuclockid setfsuid setfsgid capset cap_set_proc unshare setns",
     // Timer slack, secure bits, names by another way than `pthread_setname_np`, …
     b"prctl",
 ];
@@ -79,7 +48,8 @@ impl Imports {
         let name = name.to_bytes();
         self.has_constructs |=
             OPENMP.iter().any(|prefix| name.starts_with(prefix)) && name != ASKED_BY_OTHERS;
-        self.sets_state |= FUNCTIONS.contains(&name)
+        let is_listed = |list: &&[u8]| list.split(|byte| *byte == b' ').any(|word| word == name);
+        self.sets_state |= FUNCTIONS.iter().any(is_listed)
             || name.starts_with(b"numa_set_")
             || name.starts_with(b"hwloc_set_membind");
     }
@@ -94,60 +64,44 @@ impl Imports {
 mod tests {
     use super::*;
 
-    fn may_set(names: &[&CStr]) -> bool {
+    fn may_set(names: &str) -> bool {
         let mut imports = Imports::default();
-        names.iter().for_each(|name| imports.note(name));
+        for name in names.split_ascii_whitespace() {
+            imports.note(&std::ffi::CString::new(name).unwrap());
+        }
         imports.may_set_within_regions()
     }
 
     #[test]
     fn a_module_with_constructs_that_changes_kernel_state_is_recognised() {
-        for setter in [
-            c"prctl",
-            c"nice",
-            c"pthread_kill",
-            c"pthread_setaffinity_np",
-            c"numa_set_preferred",
-            c"hwloc_set_membind_nodeset",
-        ] {
-            assert!(
-                may_set(&[c"GOMP_parallel", c"malloc", setter]),
-                "{setter:?}"
-            );
-            assert!(may_set(&[setter, c"GOMP_loop_dynamic_next"]), "{setter:?}");
-            assert!(may_set(&[setter, c"omp_get_thread_num_"]), "{setter:?}");
+        let setters = "prctl nice pthread_kill pthread_setaffinity_np numa_set_preferred \
+            hwloc_set_membind_nodeset";
+        for setter in setters.split_ascii_whitespace() {
+            for constructs in [
+                "GOMP_parallel malloc",
+                "GOMP_loop_dynamic_next",
+                "omp_get_thread_num_",
+            ] {
+                assert!(may_set(&format!("{constructs} {setter}")), "{setter}");
+                assert!(may_set(&format!("{setter} {constructs}")), "{setter}");
+            }
         }
     }
 
     #[test]
     fn a_module_without_constructs_may_set_what_it_likes() {
         // As Python's interpreter, and OpenBLAS with threads of its own.
-        let interpreter = [c"prctl", c"pthread_kill", c"sched_setaffinity", c"nice"];
-        assert!(!may_set(&interpreter));
-        assert!(!may_set(&[c"pthread_setaffinity_np", c"syscall"]));
-        assert!(!may_set(&[c"pthread_setaffinity_np", c"omp_in_parallel"]));
+        assert!(!may_set("prctl pthread_kill sched_setaffinity nice"));
+        assert!(!may_set("pthread_setaffinity_np syscall"));
+        assert!(!may_set("pthread_setaffinity_np omp_in_parallel"));
     }
 
     #[test]
-    fn what_tells_or_is_made_right_elsewhere_is_admitted() {
-        for name in [
-            c"sched_getaffinity",
-            c"pthread_getaffinity_np",
-            c"pthread_getschedparam",
-            c"getpriority",
-            c"sched_yield",
-            c"sched_getcpu",
-            c"pthread_setname_np",
-            c"pthread_sigmask",
-            c"sigaltstack",
-            c"setuid",
-            c"raise",
-            c"pthread_cancel",
-            c"clock_gettime",
-            c"numa_available",
-            c"niceness",
-        ] {
-            assert!(!may_set(&[c"GOMP_parallel", name]), "{name:?}");
-        }
+    fn what_tells_or_is_corrected_elsewhere_is_admitted() {
+        assert!(!may_set(
+            "GOMP_parallel sched_getaffinity pthread_getaffinity_np pthread_getschedparam getpriority \
+            sched_yield sched_getcpu pthread_setname_np pthread_sigmask sigaltstack setuid raise \
+            pthread_cancel clock_gettime numa_available niceness"
+        ));
     }
 }

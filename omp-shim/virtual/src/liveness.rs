@@ -1,54 +1,42 @@
-//! The net under virtual teams: no program hangs because its threads wait for one another by means
-//! that the shim does not see.
+//! The safety net of virtual teams: no program hangs because its threads wait for one another by means that the shim does
+//! not see.
 //!
-//! *Problem.* Members change at barriers and the like. A member that spins on a flag which a
-//! suspended member of its block would set waits for ever; so does one that sleeps on a condition
-//! variable. From outside it looks like one that computes for long.
+//! *Problem.* A member that spins on a flag which a suspended member of its block would set waits for ever; so does one
+//! that sleeps on a condition variable. From outside it looks like one that computes for long.
 //!
-//! *Approach.* A watcher thread looks at the carriers every few milliseconds. One that has not been
-//! in the shim for a while although members of its block could run is taken to be stuck: those
-//! members get OS threads of their own (see `carrier`), and go back to the carrier at the next
-//! barrier. So the program goes on, in small steps. From then on the block is a real team, so judging
-//! the carrier can wait for what happens: one that waits comes back together with a member that was lent, or
-//! after that has come to a stop; one that computes comes back long before ([`Outcome`]). How long a carrier may stay away doubles each time
-//! that one waited, and twice for those that computed, so that a program that computes for some time
-//! between barriers is soon left alone. The time for which carriers waited is added up; a program that
-//! has used up its [`Budget`] is sent back to real teams for good: as many carriers as members, each on
-//! its own OS thread, from the next region on; in the region that runs, members that are lent to OS
-//! threads stay there.
+//! *Approach.* A watcher thread examines the carriers every few milliseconds. One that has stayed away from the shim for a
+//! while although members of its block could run is taken to be stuck: those members get OS threads of their own (see
+//! `carrier`), and return to the carrier at the next barrier. What happens then shows whether the carrier waited
+//! ([`Outcome`]). Its patience doubles each time that one waited, and twice for those that computed, so that a program
+//! that computes between barriers is soon left alone. The time for which carriers waited is added up; a program that has
+//! used up its [`Budget`] gets real teams for good from the next region on: as many carriers as members. In the running
+//! region lent members stay on their OS threads.
 //!
-//! *What the order of events does not tell.* A carrier that sleeps is woken as soon as it may go on, often
-//! in the place of the member that woke it, which is then not at its stop yet. But one that sleeps does
-//! not compute, so these count as waiting. A member that others wait for may go on computing for long
-//! after it has let them go: then the carrier seems to have computed. Such times count for a tenth, so
-//! that what a program can lose stays bounded. And where members have very unequal work, a short one is
-//! at its end before the carrier is: then the carrier seems to have waited.
+//! *Limits of the outcome.* A carrier that sleeps is woken as soon as it may continue, often before the member that woke
+//! it has stopped; but one that sleeps does not compute, so these count as waiting. A member may compute on after it has
+//! released the others; then the carrier seems to have computed. Such times count for a tenth, which bounds the loss. With
+//! very unequal work a short member stops before the carrier, which then seems to have waited.
 //!
-//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all: measured by the clock, so
-//! that on a busy machine, where the watcher itself comes late, a program has real threads no later.
-//! What is left of a second is for the watcher to get a CPU. Of all time that passes one part in twenty
-//! is forgiven: half a second in ten. A carrier that computes and is helped after some time has used at
-//! most half of the time when it comes back, of which a tenth is what is forgiven.
+//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all, by the clock, so that a late watcher does not
+//! prolong it. One part in twenty of all time is forgiven: half a second in ten. A carrier that computes and is helped has
+//! used at most half of the time when it comes back, of which a tenth is what is forgiven.
 //!
-//! *Should the watcher panic,* there is no net until it watches again: the program gets real teams for
-//! good, and a watcher that begins anew sees the region that runs through.
+//! *If the watcher panics,* the program gets real teams for good, and a new watch sees the running region through.
 //!
-//! *Invariants.* The watcher alone takes members away from carriers. It sleeps without waking while
-//! no virtual region runs.
+//! *Invariants.* Only the watcher takes members away. It sleeps without waking while no virtual region runs.
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use mapper_abi::TeamsOff;
+use mapper_shim_core::{attachment, logical};
 
-use super::carrier;
 use super::first_stop::Outcome;
 use super::gate::Visits;
+use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
-use super::{kernel, member::Member, quiet_thread};
-use mapper_shim_core::attachment;
-use mapper_shim_core::logical;
+use super::{carrier, kernel, quiet_thread};
 
 /// How often the watcher looks.
 const INTERVAL_NS: i64 = 5_000_000;
@@ -97,25 +85,19 @@ pub(super) fn watch() {
 #[cold]
 fn rouse() {
     match WATCHER.swap(AWAKE, Ordering::AcqRel) {
-        ABSENT if !start() => give_up_unwatched(),
+        ABSENT if !start() => give_up(TeamsOff::TooLarge),
         ASLEEP => kernel::futex_wake(&WATCHER, 1),
         _ => {}
     }
 }
 
-/// Without a watcher there is no net: the program may have no thread more.
-fn give_up_unwatched() {
+/// Without a watcher, or when it is not known what it was about to do, the program gets real teams.
+fn give_up(reason: TeamsOff) {
     region::give_up();
-    attachment::report_teams_off(TeamsOff::TooLarge);
+    attachment::report_teams_off(reason);
 }
 
-/// What the watcher was about to do is not known: the program gets as many OS threads as logical ones.
-fn give_up_after_panic() {
-    region::give_up();
-    attachment::report_teams_off(TeamsOff::Unwatched);
-}
-
-/// Watches, and again each time that `watch` panics, with virtual teams given up.
+/// Watches, and again each time that `watch` panics, after giving virtual teams up.
 fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
     for _ in 0..WATCHES {
         let watched = mapper_shim_core::shield::shielded(|| {
@@ -132,7 +114,7 @@ fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
 /// Starts the watcher.
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
-        watch_anew(look_for_ever, give_up_after_panic);
+        watch_anew(look_for_ever, || give_up(TeamsOff::Unwatched));
         core::ptr::null_mut()
     }
     // SAFETY: it does not look at its argument.
@@ -154,7 +136,7 @@ struct Sighting {
     after: Instant,
 }
 
-/// Time for which a carrier was away until it was helped, and of which is not known yet whether it waited.
+/// Time for which a carrier was away until it was helped, while it is not known whether it waited.
 #[derive(Clone, Copy)]
 struct Pending {
     lead: &'static Member,
@@ -177,8 +159,7 @@ impl Slept {
         Self::of(&text.unwrap_or_default())
     }
 
-    /// From the text of `/proc/PID/stat`: the state comes behind the name, which may hold anything and
-    /// ends at the last parenthesis.
+    /// From `/proc/PID/stat`: the state follows the name, which ends at the last parenthesis.
     fn of(stat: &str) -> Self {
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes());
         match state.and_then(<[u8]>::first) {
@@ -202,7 +183,7 @@ struct Watched {
     pending: Option<Pending>,
 }
 
-/// What the program has left of the time for which its carriers may wait: a pure decision.
+/// What the program has left of the time for which its carriers may wait.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     /// How often the patience is doubled.
@@ -252,8 +233,7 @@ impl Budget {
             .max(FIRST_PATIENCE)
     }
 
-    /// A carrier was away for some time, then was helped, with this outcome. Time in which several were,
-    /// or that was counted before, counts once.
+    /// A carrier was away, then was helped, with this outcome. Time that was counted before counts once.
     fn spend(&mut self, stuck: Stuck, outcome: Outcome) -> Prospect {
         let since = self
             .counted
@@ -314,8 +294,8 @@ fn look_for_ever() {
                 .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         {
-            // The owner says that a region runs, then looks whether the watcher is awake; the watcher
-            // says that it is not, then looks whether a region runs. This is the fence for both.
+            // The owner sets that a region runs, then reads whether the watcher is awake; the watcher sets that it is
+            // not, then reads whether a region runs. This is the fence for both.
             kernel::memory_barrier_everywhere();
             if region::leads().next().is_some() {
                 let _ =
@@ -409,9 +389,8 @@ mod tests {
         }
     }
 
-    /// Has a program watched every `interval` whose carriers are away for `away` if nobody helps,
-    /// with this outcome if somebody does; when helped they are back after `helped`. Returns after how
-    /// long it has real teams, if that is within an hour, and how often it was helped.
+    /// Watches a program every `interval` whose carriers are away for `away` if not helped, with this outcome if helped;
+    /// when helped they are back after `back`. Returns when it got real teams, within an hour, and how often it was helped.
     fn watch_program(
         interval: Duration,
         away: Option<Duration>,

@@ -1,26 +1,25 @@
 //! Logical threads, each with the OS thread whose stack and thread-local storage it has.
 //!
-//! *Terms.* A team of *n* logical threads is cut into *k* contiguous *blocks*, one for each CPU to be
-//! used. The first member of a block is its *lead*; the lead's OS thread *carries* the block: it runs
-//! its members in turn. The OS threads of the other members are parked; all that is used of them is
-//! their stack and their thread-local storage. When a member has to run beside its carrier (see
-//! `liveness`), a parked OS thread *hosts* it until it next waits for others.
+//! *Terms.* A team of *n* logical threads is cut into *k* contiguous *blocks*, one for each CPU. The first member of a
+//! block is its *lead*; the lead's OS thread *carries* the block: it runs its members in turn. The OS threads of the
+//! others are parked; they provide stack and storage. A member that has to run beside its carrier (`liveness`) is
+//! *hosted* by a parked OS thread until it next waits for others.
 //!
-//! *Why parked threads.* So each logical thread keeps one `errno`, one set of `thread_local` and
-//! threadprivate variables, one `pthread_self`, whoever runs it, for as long as the program runs, and
-//! `pthread_getattr_np` tells the truth about its stack. With as many CPUs as members every member is
-//! a lead, and the team is an ordinary one.
+//! *Why parked threads.* Each logical thread keeps one `errno`, one set of thread-local and threadprivate variables, one
+//! `pthread_self` and a stack that `pthread_getattr_np` knows. With as many CPUs as members every member is a lead, and the
+//! team is an ordinary one. With shared storage (`storage`) the members of a block run under a donor's thread pointer,
+//! and one that begins when another is through does so on that one's stack.
 //!
-//! *Shared storage.* Where the program cannot tell (see `storage`) the members of a block run under the thread
-//! pointer of a donor instead, and one that begins when another is through does so on that one's stack.
-//!
-//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The
-//! other OS threads are made when first needed and never end. A member runs in one place at a time:
-//! on its carrier, or on its host.
+//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The other OS threads are
+//! made when first needed and never end. A member runs in one place at a time: on its carrier or its host.
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use mapper_shim_core::pass_on;
+use mapper_shim_core::symbols::Symbol;
+use mapper_shim_core::thread_state::{self, Logical, ThreadState};
 
 use super::block::Carrier;
 use super::context::{self, Base, HandOff, Modes, Saved};
@@ -30,9 +29,6 @@ use super::runtimes_lock::RuntimesLock;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
-use mapper_shim_core::pass_on;
-use mapper_shim_core::symbols::Symbol;
-use mapper_shim_core::thread_state::{self, Logical, ThreadState};
 
 /// What a member is doing: one of the constants, or waiting at a barrier of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +44,7 @@ impl State {
     /// It is through with the region.
     pub(super) const DONE: Self = Self(3);
 
-    /// It waits at the barrier that its block will have passed when it has passed more than so many.
+    /// It waits at the barrier after so many passed ones of its block.
     #[inline(always)]
     pub(super) const fn waiting(barriers_passed: u32) -> Self {
         Self(barriers_passed | 4)
@@ -59,6 +55,7 @@ impl State {
 pub(super) const BARRIER: u32 = 8;
 
 /// A logical thread and its OS thread.
+#[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Member {
     /// Its number in the team.
@@ -110,13 +107,13 @@ pub(crate) struct Member {
     pub(super) carrier: Carrier,
 }
 
-/// What the shim's core keeps of members, without knowing what they are.
+/// Access to the members that the core's thread state refers to without knowing them.
 pub(crate) trait OfMember {
-    /// The member of the virtual team that the thread is, outside real regions within.
+    /// The member that the thread is, outside real regions within.
     fn member(&self) -> Option<&'static Member>;
-    /// The member of a virtual team that began the real region it is in.
+    /// The member that began the real region it is in, within a virtual one.
     fn outer_member(&self) -> Option<&'static Member>;
-    /// It is that member from here on, or none.
+    /// The thread is that member from now on, or none.
     fn set_member(&self, member: Option<&'static Member>);
 }
 
@@ -144,6 +141,21 @@ pub(super) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'stati
     pass_on::member_for(thread, symbol).map(Member::of)
 }
 
+/// Exports functions: the first expression answers for members of virtual teams, the second for all others.
+macro_rules! for_members {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $([$quick:ident => $first:expr])?:
+        |$member:ident| $own:expr, |$thread:ident, $real:ident| $other:expr;)*) => {
+        mapper_shim_core::pass_on::pass_on! {$(
+            $name($($argument: $type),*) $(-> $result)? $([$quick => $first])?: |$thread, $real|
+                match $crate::member::member_for($thread, mapper_shim_core::symbols::Symbol::$name) {
+                    Some($member) => $own,
+                    None => $other,
+                };
+        )*}
+    };
+}
+pub(super) use for_members;
+
 /// No region is numbered so before four thousand million have begun.
 const NEVER: u32 = u32::MAX;
 
@@ -163,28 +175,8 @@ impl Member {
         Self {
             id,
             state: AtomicU32::new(State::DONE.0),
-            lead: AtomicPtr::new(null_mut()),
-            next: AtomicPtr::new(null_mut()),
-            host: AtomicPtr::new(null_mut()),
-            saved: Saved::new(0),
-            thread_pointer: AtomicUsize::new(0),
-            os_thread: AtomicI32::new(0),
-            modes: AtomicU64::new(0),
-            preserved_state: PreservedState::new(),
-            stack_top: AtomicUsize::new(0),
-            shares_entered: AtomicU64::new(0),
-            share: AtomicPtr::new(null_mut()),
-            trips: AtomicU64::new(0),
-            singles_met: AtomicU32::new(0),
-            held: AtomicPtr::new(null_mut()),
-            settings_seen: AtomicU32::new(0),
-            settings_runtime: AtomicUsize::new(0),
             carried: AtomicU32::new(NEVER),
-            mailbox: Mailbox::new(),
-            guest: AtomicPtr::new(null_mut()),
-            parked: Saved::new(0),
-            locked: AtomicPtr::new(null_mut()),
-            carrier: Carrier::new(),
+            ..Self::default()
         }
     }
 
@@ -279,10 +271,10 @@ impl Member {
         self.preserved_state.take_up();
     }
 
-    /// The value of `errno` in its suspended context becomes that of its own storage.
+    /// The `errno` of its suspended context becomes that of its own storage.
     ///
     /// # Safety
-    /// It is suspended, and nobody runs under its own thread pointer but while parked.
+    /// It is suspended, and nothing runs under its own thread pointer.
     pub(super) unsafe fn take_errno_along(&self) {
         // SAFETY: as the caller promises; its OS thread never ends.
         unsafe {
@@ -291,11 +283,10 @@ impl Member {
         }
     }
 
-    /// Has the calling OS thread, which runs it, go on in its own storage.
+    /// Has the calling OS thread, which runs it, continue in its own storage.
     ///
     /// # Safety
-    /// Nobody runs there but while parked. References to what is the calling thread's must not be used any
-    /// more.
+    /// Nothing runs there. References to the calling thread's state must not be used any more.
     pub(super) unsafe fn move_to_own_storage(&self) {
         let chunk = thread_state::current().enter_region();
         // SAFETY: as the caller promises.
@@ -312,18 +303,13 @@ impl Member {
 
     /// Prepares it for a region, in the block of `lead`, before `next`.
     #[inline]
-    pub(super) fn join(
-        &self,
-        [lead, next]: [&'static Member; 2],
-        shares_entered: u64,
-        singles_met: u32,
-    ) {
+    pub(super) fn join(&self, [lead, next]: [&'static Self; 2], shares_entered: u64, singles: u32) {
         self.set(State::UNSTARTED);
         let pointer = |member: &'static Member| core::ptr::from_ref(member).cast_mut();
         self.lead.store(pointer(lead), Ordering::Relaxed);
         self.next.store(pointer(next), Ordering::Relaxed);
         self.shares_entered.store(shares_entered, Ordering::Relaxed);
-        self.singles_met.store(singles_met, Ordering::Relaxed);
+        self.singles_met.store(singles, Ordering::Relaxed);
     }
 
     /// Gives it a context in which it begins the region.
@@ -331,8 +317,8 @@ impl Member {
         &'static self,
         start: unsafe extern "C-unwind" fn(*const c_void) -> !,
     ) {
-        // SAFETY: the OS thread is parked and uses only the stack above; the region before, which
-        // used the stack below, is over for this member.
+        // SAFETY: the OS thread is parked and uses only the stack above; the last region, which used the stack below, is
+        // over for this member.
         let context = unsafe {
             context::fresh(
                 self.stack_top.load(Ordering::Relaxed),
@@ -348,8 +334,7 @@ impl Member {
     /// Leaves this member's context for that of `other`, which runs next on this OS thread.
     ///
     /// # Safety
-    /// `self` runs here; `other` is suspended, and this OS thread alone has been given it. Under `base` nobody
-    /// else runs.
+    /// `self` runs here; `other` is suspended, for this OS thread alone. Under `base` nothing else runs.
     #[inline(always)]
     pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, hand_off: HandOff) {
         let to = other.saved.load(Ordering::Relaxed);
@@ -366,8 +351,8 @@ impl Member {
         self.mailbox.post(HOST);
     }
 
-    /// The guest of this OS thread has come to a stop: goes back to being parked, and then gives back
-    /// the lock of `carrier`, which the caller holds. Returns when the guest is continued.
+    /// The guest of this OS thread has stopped: parks it, and then releases the lock of `carrier`, which the caller holds.
+    /// Returns when the guest is continued.
     ///
     /// # Safety
     /// `guest` runs on the OS thread of `self`; its state says that it does not run any more.

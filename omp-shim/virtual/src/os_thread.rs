@@ -11,9 +11,8 @@ use super::context::{self, Base, HandOff};
 use super::member::{CARRY, Member, OfMember};
 use super::team;
 
-/// Room for what a parked OS thread has on its stack: its own frames, and those of signal handlers, which
-/// would meet the member that lives below. Blocking signals instead would keep those from the program that it
-/// wants its threads to take.
+/// Room for what a parked OS thread has on its stack: its own frames and those of signal handlers, which would else
+/// overwrite the member below. Blocking signals would keep them from the program.
 const PARKED_BYTES: usize = 1 << 20;
 
 impl Member {
@@ -35,7 +34,7 @@ impl Member {
                 context::switch(&self.parked, to, base, HandOff::silent());
             }
             // SAFETY: set in `send_away` to a carrier whose lock this OS thread holds.
-            unsafe { &*self.locked.load(Ordering::Relaxed) }.give_lock();
+            unsafe { &*self.locked.load(Ordering::Relaxed) }.lock.give();
         }
     }
 }
@@ -51,15 +50,14 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
     member.keep_modes();
     let mark = 0_u8;
     let here = core::hint::black_box(&raw const mark) as usize;
-    member
-        .stack_top
-        .store((here - PARKED_BYTES) & !63, Ordering::Release);
+    let stack_top = (here - PARKED_BYTES) & !63;
+    member.stack_top.store(stack_top, Ordering::Release);
     member.serve();
     null_mut()
 }
 
-/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. Its
-/// stack has so many bytes, or as many as the system gives if that is zero.
+/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. A size of 0 is the
+/// system's.
 pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();

@@ -1,5 +1,4 @@
-//! The thread that owns the pool of members: the first that begins a region. Other threads' regions are run by the
-//! runtime, as are regions within regions.
+//! The thread that owns the pool of members: the first that begins a region. The runtime runs other threads' regions.
 
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -34,12 +33,12 @@ pub(super) fn own_pool(thread: &ThreadState) -> bool {
 fn become_owner(_thread: &ThreadState) -> bool {
     let free = OWNED.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
     owns_pool().set(free.is_ok());
-    if free.is_ok() && STARTED.load(Ordering::Relaxed) > 0 {
-        member(0).adopt_this_thread();
-    }
     if free.is_ok() {
+        if STARTED.load(Ordering::Relaxed) > 0 {
+            member(0).adopt_this_thread();
+        }
         // Settings are each thread's own; those that were noted may be another's.
-        control_variables::note_owner();
+        control_variables::forget();
     }
     free.is_ok()
 }
@@ -96,10 +95,8 @@ fn make_members(size: u32) -> bool {
     made.is_some()
 }
 
-/// Counts the waiting of the OS threads that carry nothing, which cannot do so themselves. Lenders are among them,
-/// as they are among the threads that the daemon knows of. For the pool's
-/// owner, now and then.
-pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
+/// Counts the waiting of the OS threads that carry nothing, donors included. For the pool's owner, now and then.
+pub fn count_parked(thread: &ThreadState, now_ns: u64) {
     if !owns_pool().get() {
         return;
     }
@@ -112,7 +109,7 @@ pub(crate) fn count_parked(thread: &ThreadState, now_ns: u64) {
 }
 
 /// In the child of a fork: nothing of the pool is left but the calling thread.
-pub(crate) fn after_fork_in_child(thread: &ThreadState) {
+pub fn after_fork_in_child(thread: &ThreadState) {
     MEMBERS.store(null_mut(), Ordering::Relaxed);
     STARTED.store(0, Ordering::Relaxed);
     PARKED_UNTIL_NS.store(0, Ordering::Relaxed);
@@ -127,8 +124,8 @@ pub(crate) fn after_fork_in_child(thread: &ThreadState) {
     if let Some(member) = thread.member() {
         member.pass_on_held();
     }
-    // The others of its team, whose stacks the child has a copy of, must not run there.
-    // Within a real region of such a member it stays in that one, which is the runtime's.
+    // The other members, whose stacks the child has copies of, must not run there. Within a real region of such a member
+    // the thread stays in that one, which is the runtime's.
     thread.set_member(None);
     liveness::after_fork_in_child();
 }

@@ -1,6 +1,4 @@
-//! The members that there are.
-//!
-//! One pool serves the process, so that each logical thread keeps its thread-local storage from region to region.
+//! The members that there are: one pool for the process, so that logical threads keep their storage between regions.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -11,8 +9,7 @@ use super::thread_pointer::{self, ThreadPointer};
 
 /// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
-/// The pool: room for [`MOST_MEMBERS`], of whom the first so many are there and have an OS thread. Null
-/// before it exists.
+/// Room for [`MOST_MEMBERS`], of which the first so many exist and have an OS thread. Null before it exists.
 pub(super) static MEMBERS: AtomicPtr<Member> = AtomicPtr::new(null_mut());
 pub(super) static STARTED: AtomicU32 = AtomicU32::new(0);
 /// So many members from `first` on.
@@ -30,8 +27,7 @@ pub(super) fn member(id: u32) -> &'static Member {
     unsafe { &*MEMBERS.load(Ordering::Relaxed).add(id as usize) }
 }
 
-/// The thread pointer with which the OS thread of that number began, if it is a member's. For handlers of signals,
-/// too.
+/// The thread pointer with which the OS thread of that number began, if it is a member's. Also for signal handlers.
 pub(super) fn thread_pointer_of(os_thread: libc::pid_t) -> Option<ThreadPointer> {
     let started = STARTED.load(Ordering::Acquire);
     let of_members = match started {

@@ -1,25 +1,25 @@
-//! What else a thread has of its own besides registers and storage, and hardly any program looks at: the flags of the x87 unit,
-//! the signals that it blocks, its alternate stack for their handlers.
+//! State of a thread that hardly any program looks at: the x87 unit's flags, the signals that it blocks, its alternate
+//! stack for handlers.
 //!
-//! *Problem.* All of it belongs to the OS thread, and so the members that take turns on one would share it. To
-//! read the flags takes 12 ns, as long as the rest of a change of members, and what concerns signals takes system calls.
+//! *Problem.* It belongs to the OS thread, so the members of one would share it. Reading the flags takes as long as the
+//! rest of a change of members (12 ns), and what concerns signals takes system calls.
 //!
-//! *Approach.* It is kept only where the program can tell. Whoever reads the flags imports a function that does
-//! ([`note_import`]). Who changes a mask or stack calls a function that is exported here: from the first such call by
-//! a member on, each context notes what it has before it is left, and takes it up when it is continued.
-//! Of a context that was left before, it is what was in force before that call. (To refuse programs that
-//! import such functions would not do: Python's interpreter does.)
+//! *Approach.* It is kept only where the program can tell: flags if a module imports a function that reads them
+//! ([`note_import`]); signals from the first call by a member of a function that changes them, which is exported here. From
+//! then on each context notes its state before it is left and takes it up when it is continued. For contexts left before,
+//! it is what was in force before that call. (Python's interpreter imports such functions, so they cannot be refused.)
 //!
-//! *Bounds.* Inline assembly that reads the flags is not noticed. Between the change to another member and what it takes up, a
-//! few instructions later, a signal may be handled that this one blocks.
+//! *Bounds.* Inline assembly that reads the flags is not noticed. Between a change of members and taking the mask up, a few
+//! instructions later, a signal may be handled that the member blocks.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::kernel::{self, SignalMask};
-use mapper_shim_core::elf;
 use mapper_shim_core::thread_state;
+
+use super::c_library::in_place_of_c_library;
+use super::kernel::{self, SignalMask};
 
 /// What is to be kept: the sum of the constants.
 static WANTED: AtomicU32 = AtomicU32::new(0);
@@ -38,24 +38,18 @@ pub(super) fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) != 0
 }
 
+/// Functions that read or set the flags.
+const FLAG_FUNCTIONS: &str = "fetestexcept feraiseexcept feclearexcept fegetexceptflag fesetexceptflag \
+    fegetenv fesetenv feholdexcept feupdateenv";
+
 /// A module imports the function of this name.
 pub(super) fn note_import(name: &CStr) {
     let name = name.to_bytes();
     let reads_flags = name.starts_with(b"__ieee_exceptions_MOD_")
         || name.starts_with(b"_gfortran_ieee_")
-        || [
-            "fetestexcept",
-            "feraiseexcept",
-            "feclearexcept",
-            "fegetexceptflag",
-            "fesetexceptflag",
-            "fegetenv",
-            "fesetenv",
-            "feholdexcept",
-            "feupdateenv",
-        ]
-        .iter()
-        .any(|function| function.as_bytes() == name);
+        || FLAG_FUNCTIONS
+            .split_ascii_whitespace()
+            .any(|function| function.as_bytes() == name);
     if reads_flags {
         WANTED.fetch_or(FLAGS, Ordering::Relaxed);
     }
@@ -97,8 +91,7 @@ impl Preserved {
         preserved
     }
 
-    /// The calling thread leaves its context for one that has noted nothing yet, or will take up itself what
-    /// it has noted.
+    /// The calling thread leaves its context for one that noted nothing yet or will take up what it noted.
     pub(super) fn is_left(&self) {
         if self.mask.is_some() {
             let unnoticed = Self::unnoticed();
@@ -133,6 +126,7 @@ impl Preserved {
 }
 
 /// What a member has between two regions.
+#[derive(Default)]
 pub(super) struct PreservedState {
     flags: AtomicU16,
     mask: AtomicU64,
@@ -144,17 +138,6 @@ pub(super) struct PreservedState {
 }
 
 impl PreservedState {
-    pub(super) const fn new() -> Self {
-        Self {
-            flags: AtomicU16::new(0),
-            mask: AtomicU64::new(0),
-            noticed: AtomicU32::new(0),
-            stack: AtomicPtr::new(null_mut()),
-            stack_bytes: AtomicUsize::new(0),
-            stack_flags: AtomicU32::new(0),
-        }
-    }
-
     /// Keeps what the calling thread has.
     #[inline(always)]
     pub(super) fn keep(&self) {
@@ -187,22 +170,17 @@ impl PreservedState {
 
     #[cold]
     fn load(&self) -> Preserved {
-        let flags = self.flags.load(Ordering::Relaxed);
-        if self.noticed.load(Ordering::Relaxed) == 0 {
-            return Preserved {
-                flags,
-                ..Preserved::unnoticed()
-            };
+        let mut preserved = Preserved {
+            flags: self.flags.load(Ordering::Relaxed),
+            ..Preserved::unnoticed()
+        };
+        if self.noticed.load(Ordering::Relaxed) != 0 {
+            preserved.mask = Some(SignalMask(self.mask.load(Ordering::Relaxed)));
+            preserved.stack.ss_sp = self.stack.load(Ordering::Relaxed);
+            preserved.stack.ss_size = self.stack_bytes.load(Ordering::Relaxed);
+            preserved.stack.ss_flags = self.stack_flags.load(Ordering::Relaxed).cast_signed();
         }
-        Preserved {
-            flags,
-            mask: Some(SignalMask(self.mask.load(Ordering::Relaxed))),
-            stack: libc::stack_t {
-                ss_sp: self.stack.load(Ordering::Relaxed),
-                ss_size: self.stack_bytes.load(Ordering::Relaxed),
-                ss_flags: self.stack_flags.load(Ordering::Relaxed).cast_signed(),
-            },
-        }
+        preserved
     }
 }
 
@@ -251,7 +229,7 @@ fn set_flags(flags: u16) {
     }
 }
 
-/// The calling thread is about to change what concerns its signals: from here on that is kept, if it is a member.
+/// A member is about to change what concerns its signals: from here on that is kept.
 fn note_change() {
     if thread_state::current().member.get().is_some()
         && WANTED.load(Ordering::Relaxed) & SIGNALS == 0
@@ -262,66 +240,16 @@ fn note_change() {
     }
 }
 
-/// The C library's function `name`, looked up once.
-fn real(cell: &AtomicUsize, name: &CStr) -> usize {
-    let known = cell.load(Ordering::Relaxed);
-    if known != 0 {
-        return known;
-    }
-    let found = elf::next_definition(name).unwrap_or_else(|| {
-        // SAFETY: the handle is a special one, the name a C string. The C library has the function.
-        unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) as usize }
-    });
-    cell.store(found, Ordering::Relaxed);
-    found
-}
-
-macro_rules! changes_of_masks {
-    ($($name:ident = $text:literal;)*) => {$(
-        /// As the C library's function of that name.
-        ///
-        /// # Safety
-        /// As for that.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
-            how: c_int,
-            set: *const libc::sigset_t,
-            old: *mut libc::sigset_t,
-        ) -> c_int {
-            static REAL: AtomicUsize = AtomicUsize::new(0);
-            type Function =
-                unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
-            if !set.is_null() {
-                note_change();
-            }
-            // SAFETY: the C library's function of that name has this type.
-            let real = unsafe { core::mem::transmute::<usize, Function>(real(&REAL, $text)) };
-            // SAFETY: the arguments are the caller's.
-            unsafe { real(how, set, old) }
+in_place_of_c_library! {
+    |real| {
+        if !set.is_null() {
+            note_change();
         }
-    )*};
-}
-
-changes_of_masks! {
-    pthread_sigmask = c"pthread_sigmask";
-    sigprocmask = c"sigprocmask";
-}
-
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As for that.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
-    static REAL: AtomicUsize = AtomicUsize::new(0);
-    type Function = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
-    if !new.is_null() {
-        note_change();
-    }
-    // SAFETY: the C library's function of that name has this type.
-    let real = unsafe { core::mem::transmute::<usize, Function>(real(&REAL, c"sigaltstack")) };
-    // SAFETY: the arguments are the caller's.
-    unsafe { real(new, old) }
+        real()
+    };
+    pthread_sigmask(how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t);
+    sigprocmask(how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t);
+    sigaltstack(set: *const libc::stack_t, old: *mut libc::stack_t);
 }
 
 #[cfg(test)]

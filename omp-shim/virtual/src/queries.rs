@@ -1,26 +1,23 @@
-//! What a member of a virtual team is told when it asks about its team, and about itself.
+//! What a member of a virtual team gets when it queries its team and itself.
 //!
-//! Functions of the runtime's that answer for the calling thread. In a virtual region the shim answers;
-//! in a real region within one the runtime does, whose account lacks one level; elsewhere, and where
-//! another runtime than the region's is asked, the runtime alone. Fortran's forms have an underscore and
-//! take addresses.
+//! In a virtual region the shim answers; in a real region within one the runtime, whose answer lacks one level; elsewhere
+//! the runtime alone. Fortran's forms have an underscore and take addresses.
 
-use crate::region;
 use core::ffi::c_int;
 
-use super::member::Member;
-use super::member::OfMember;
-use super::member::member_for;
-use super::{carrier, kernel};
 use mapper_shim_core::logical::is_within;
 use mapper_shim_core::pass_on::{is_for_team, pass_on};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::ThreadState;
 
-/// Where the thread is, as the runtime does not know.
+use super::member::{Member, OfMember, member_for};
+use super::{carrier, kernel};
+use crate::region;
+
+/// Where the thread is, beyond what the runtime knows.
 #[derive(Clone, Copy)]
 enum Hidden {
-    /// In no virtual region, or in none that concerns the runtime that is asked.
+    /// In no virtual region of the runtime that is called.
     Nowhere,
     /// It is a member.
     Member(&'static Member),
@@ -142,11 +139,7 @@ fortran_levels! {
     omp_get_team_size_8_(i64) size_at;
 }
 
-/// Lets another thread run: for a member, another one on the same CPU. Programs that wait for one
-/// another by hand call this while they do.
-///
-/// # Safety
-/// None needed.
+/// Lets another thread run: for a member, another one on the same CPU. Programs that wait by hand call it. Safety: none.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
     if let Some(member) = mapper_shim_core::thread_state::current().member()

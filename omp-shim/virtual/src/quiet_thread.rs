@@ -1,4 +1,4 @@
-//! Threads of the shim's own in which no handlers of the program's signals run.
+//! Threads of the shim's own that run no handlers of the program's signals.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -15,8 +15,7 @@ pub(super) unsafe fn start(
     argument: *mut c_void,
 ) -> bool {
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-    // A thread begins with the mask of the one that makes it. By the kernel, as the program's calls to change masks are
-    // taken note of (`preserved`).
+    // A thread begins with the mask of its maker. By the kernel, since `preserved` notes the program's calls.
     let before = kernel::signal_mask();
     kernel::set_signal_mask(SignalMask::THE_PROGRAMS);
     // SAFETY: the caller vouches for the argument.

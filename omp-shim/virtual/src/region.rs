@@ -1,7 +1,6 @@
 //! The region that runs: what it runs, how large its team is, and how that is cut into blocks.
 //!
-//! *Invariants.* Written by the pool's owner before it posts the orders that start the carriers, and not changed until
-//! all of them are through.
+//! *Invariants.* Written by the pool's owner before it starts the carriers, and not changed until all are through.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -94,8 +93,7 @@ pub(super) fn run_body(member: &'static Member) {
     // SAFETY: as the runtime would have called it, with the data of the same region.
     unsafe { function(DATA.load(Ordering::Relaxed)) };
     if thread_state::current().member.get().is_none() {
-        // The child of a fork within the region came to its end. There is nobody to go on with; in
-        // libgomp it would wait for the team for ever, too.
+        // The child of a fork within the region came to its end. In libgomp it would wait for the team for ever too.
         loop {
             kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
         }

@@ -1,17 +1,18 @@
-//! What the rest of the shim has of virtual teams: when a region gets one, and what is done for its members.
+//! What the rest of the shim calls of virtual teams.
 
 use mapper_abi::TeamsOff;
+use mapper_shim_core::construct::{Chunk, Loop, Start};
+use mapper_shim_core::features::{Begun, Request, TeamService};
+use mapper_shim_core::runtime::Family;
+use mapper_shim_core::thread_state::{self, ThreadState};
+use mapper_shim_core::{attachment, logical};
 
 use super::member::OfMember;
 use super::region::{self, Plan, Region};
-use super::{admission, control_variables, credentials, liveness, storage, thread_names, waiting};
-use super::{owner, shares, team};
-use mapper_shim_core::attachment;
-use mapper_shim_core::construct::{Chunk, Loop, Start};
-use mapper_shim_core::features::{Begun, Request, TeamService};
-use mapper_shim_core::logical;
-use mapper_shim_core::runtime::Family;
-use mapper_shim_core::thread_state::{self, ThreadState};
+use super::{
+    admission, control_variables, credentials, liveness, owner, preserved, shares, storage, team,
+    thread_names, waiting,
+};
 
 /// Virtual teams, as what runs regions with logical threads.
 pub const SERVICE: TeamService = TeamService {
@@ -25,6 +26,7 @@ pub const SERVICE: TeamService = TeamService {
 /// The process has attached to a page.
 pub fn attached() {
     credentials::look_up();
+    preserved::look_up();
     thread_names::look_up();
 }
 
@@ -37,23 +39,7 @@ pub fn want() {
     logical::want();
 }
 
-/// The process is the child of a fork.
-pub fn forked(thread: &ThreadState) {
-    owner::after_fork_in_child(thread);
-}
-
-/// Time has passed for a thread that runs regions.
-pub fn clock_ticked(thread: &ThreadState, now_ns: u64) {
-    owner::count_parked(thread, now_ns);
-}
-
-/// A function has been looked up that virtual teams cannot come before.
-pub fn looked_up() {
-    admission::note_lookup();
-}
-
-/// Decides whether a region is to be a virtual one, and on how many CPUs. Has it timed where it is to
-/// be found out how many pay.
+/// Decides whether a region is to be a virtual one, and on how many CPUs; has it timed to learn how many pay.
 #[inline]
 fn plan(request: &mut Request<'_>) -> Option<Plan> {
     let Start {

@@ -1,32 +1,25 @@
 //! Work dispensed to logical threads: loops of every schedule, and sections.
 //!
-//! *Problem.* Each logical thread must get its part of a worksharing construct by itself: a loop with
-//! a static schedule promises each thread its iterations, and a section may wait for another.
+//! *Problem.* Each logical thread must get its own part of a worksharing construct: a loop with a static schedule promises
+//! each thread its iterations, and a section may wait for another.
 //!
-//! *Unit.* Iterations, numbered from zero whatever the loop's variable, start and increment are; they
-//! become values of the variable only when a chunk is handed out.
+//! *Unit.* Iterations, numbered from zero; they become values of the variable when a chunk is handed out.
 //!
-//! *Approach.* As in libgomp (`loop.c`, `iter.c`): the first thread to reach a construct sets it up,
-//! the last to leave gives its place back. Threads may run ahead through constructs that do not wait,
-//! so there is a ring of them. A place in the ring carries a *ticket*: which construct of the program
-//! it stands for and how far its set-up is.
+//! *Approach.* As in libgomp (`loop.c`, `iter.c`): the first thread to reach a construct sets it up, the last to leave
+//! frees its place. Threads may run ahead through constructs that do not wait, so there is a ring of places. A place's
+//! *ticket* says for which construct of the program it stands and how far its set-up is.
 //!
-//! *Memory.* Loops with `scan` or `lastprivate(conditional:)` have their threads share some memory, which
-//! lives in the place, too.
-//!
-//! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the
-//! construct up, before the ticket says `ready`. Every thread of the team enters and leaves every
-//! construct once, in the same order, as OpenMP demands of the program.
+//! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the construct up, before
+//! the ticket says `ready`. Every thread enters and leaves every construct once, in the same order, as OpenMP demands.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use mapper_shim_core::construct::Chunk;
-use mapper_shim_core::construct::Loop;
-use mapper_shim_core::construct::Schedule;
+
+use mapper_shim_core::adaptive_schedule;
+use mapper_shim_core::construct::{Chunk, Loop, Schedule};
+use mapper_shim_core::shared_loop::SharedLoop;
 
 use super::shared_memory::Memory;
-use mapper_shim_core::adaptive_schedule;
-use mapper_shim_core::shared_loop::SharedLoop;
 
 /// One thread of a team, as far as the division of work goes.
 #[derive(Clone, Copy, Debug)]
@@ -129,15 +122,15 @@ impl Share {
     fn set_up(&self, work: &Loop, team: u32) {
         self.left.store(0, Ordering::Relaxed);
         self.schedule.store(work.schedule as u32, Ordering::Relaxed);
-        self.start.store(work.start, Ordering::Relaxed);
-        self.end.store(work.end, Ordering::Relaxed);
-        self.step.store(work.step, Ordering::Relaxed);
-        self.count.store(work.count, Ordering::Relaxed);
+        self.start.store(work.span.from, Ordering::Relaxed);
+        self.end.store(work.span.to, Ordering::Relaxed);
+        self.step.store(work.span.increment, Ordering::Relaxed);
+        self.count.store(work.span.count, Ordering::Relaxed);
         self.chunk.store(work.chunk, Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
         self.memory.provide(work.memory_bytes);
         if work.schedule == Schedule::Adaptive {
-            adaptive_schedule::deal(&self.growing, work.span(), team);
+            adaptive_schedule::deal(&self.growing, work.span, team);
         }
     }
 
@@ -188,22 +181,14 @@ impl Share {
             iterations: last - first,
         })
     }
-}
 
-impl Share {
     #[cold]
     fn take_growing(&self, id: u32) -> Option<Chunk> {
-        let chunk = self.growing.take_here(id)?;
-        Some(Chunk {
-            first: chunk.first,
-            end: chunk.end,
-            iterations: chunk.count,
-        })
+        self.growing.take_here(id).map(Chunk::from)
     }
 }
 
-/// With fewer iterations and smaller chunks than these, `next` does not overflow before threads have asked in vain
-/// two thousand million times. A thread does so once a loop.
+/// Below these, `next` does not overflow before threads have asked in vain two thousand million times: once a loop each.
 const SAFE_COUNT: u64 = 1 << 48;
 const SAFE_CHUNK: u64 = 1 << 32;
 
@@ -211,7 +196,7 @@ const SAFE_CHUNK: u64 = 1 << 32;
 fn take_dynamic(next: &AtomicU64, count: u64, chunk: u64) -> Option<(u64, u64)> {
     let chunk = chunk.clamp(1, count.max(1));
     if count < SAFE_COUNT && chunk < SAFE_CHUNK {
-        // Without a look before it: that would fetch the line twice from a CPU that has taken a chunk meanwhile.
+        // Without reading first: that would fetch the line twice from a CPU that has taken a chunk meanwhile.
         let first = next.fetch_add(chunk, Ordering::Relaxed);
         return (first < count).then(|| (first, count.min(first + chunk)));
     }
@@ -259,35 +244,33 @@ fn static_part(count: u64, chunk: u64, asker: Asker) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_shim_core::construct::Direction;
+    /// The values of a loop's variable, in ascending order.
+    fn values(first: i64, end: i64, step: i64) -> Vec<i64> {
+        let is_before_end = |value: &i64| if step > 0 { *value < end } else { *value > end };
+        let next = |value: &i64| Some(value + step);
+        let mut values: Vec<i64> = core::iter::successors(Some(first), next)
+            .take_while(is_before_end)
+            .collect();
+        values.sort_unstable();
+        values
+    }
 
     /// All iterations that a team of `team` threads gets, by value, in no order.
     fn run(work: Loop, team: u32) -> Vec<i64> {
         let share = Share::new(0);
         assert_eq!(share.enter(0, 4, || work), Entry::Entered);
         let mut values = Vec::new();
-        let mut trips = vec![0; team as usize];
+        let mut all_trips = vec![0; team as usize];
         let mut active = true;
         while active {
             active = false;
             for id in 0..team {
-                let asker = Asker {
-                    id,
-                    team,
-                    trips: trips[id as usize],
-                };
+                let trips = all_trips[id as usize];
+                let asker = Asker { id, team, trips };
                 if let Some(chunk) = share.dispense(asker) {
-                    trips[id as usize] += 1;
+                    all_trips[id as usize] += 1;
                     active = true;
-                    let mut value = chunk.first;
-                    while if work.step > 0 {
-                        value < chunk.end
-                    } else {
-                        value > chunk.end
-                    } {
-                        values.push(value);
-                        value += work.step;
-                    }
+                    values.extend(self::values(chunk.first, chunk.end, work.span.increment));
                 }
             }
         }
@@ -304,14 +287,8 @@ mod tests {
                     [(0, 37, 1), (5, 40, 3), (40, 3, -4), (3, 3, 1), (9, 2, 2)]
                 {
                     for team in [1, 2, 5] {
-                        let work = Loop::signed(start, end, step, schedule, chunk);
-                        let mut expected = Vec::new();
-                        let mut value = start;
-                        while if step > 0 { value < end } else { value > end } {
-                            expected.push(value);
-                            value += step;
-                        }
-                        expected.sort_unstable();
+                        let work = Loop::signed(start, end, step, schedule.by(chunk));
+                        let expected = self::values(start, end, step);
                         assert_eq!(run(work, team), expected, "{work:?} {team}");
                     }
                 }
@@ -331,15 +308,12 @@ mod tests {
 
     #[test]
     fn the_largest_loops_do_not_overflow() {
-        let all = Loop::unsigned(Direction::Up, [0, u64::MAX], 1, Schedule::Dynamic, 1 << 62);
-        assert_eq!(all.count, u64::MAX);
+        let all = Loop::unsigned(true, [0, u64::MAX], 1, Schedule::Dynamic.by(1 << 62));
+        assert_eq!(all.span.count, u64::MAX);
         let share = Share::new(0);
         share.enter(0, 4, || all);
-        let asker = Asker {
-            id: 0,
-            team: 2,
-            trips: 0,
-        };
+        let (id, team, trips) = (0, 2, 0);
+        let asker = Asker { id, team, trips };
         let mut chunks = 0;
         while let Some(chunk) = share.dispense(asker) {
             chunks += 1;
@@ -347,16 +321,11 @@ mod tests {
             assert!(chunks < 10);
         }
         assert_eq!(chunks, 4);
-        let down = Loop::unsigned(
-            Direction::Down,
-            [10, 0],
-            3_u64.wrapping_neg(),
-            Schedule::Static,
-            0,
-        );
-        assert_eq!(down.count, 4);
-        let signed = Loop::signed(i64::MIN, i64::MAX, 1, Schedule::Guided, 1);
-        assert_eq!(signed.count, u64::MAX);
+        let even = Schedule::Static.by(0);
+        let down = Loop::unsigned(false, [10, 0], 3_u64.wrapping_neg(), even);
+        assert_eq!(down.span.count, 4);
+        let signed = Loop::signed(i64::MIN, i64::MAX, 1, Schedule::Guided.by(1));
+        assert_eq!(signed.span.count, u64::MAX);
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! Memory that the threads in a worksharing construct share, on behalf of the compiler.
+//! Memory that the threads in a worksharing construct share (`scan`, `lastprivate(conditional:)`).
 //!
-//! *Approach.* Each place for constructs keeps the largest piece that was wanted there, so that a program
-//! allocates only in its first rounds.
+//! *Approach.* Each place for constructs keeps the largest piece that was wanted there.
 //!
-//! *Invariants.* A piece is aligned to 64 bytes, as libgomp's is at most. It is changed only by the
-//! thread that sets a construct up, when nobody is in the one before.
+//! *Invariants.* A piece is aligned to 64 bytes, as libgomp's is at most. Only the thread that sets a construct up changes
+//! it, when no thread is in the one before.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;

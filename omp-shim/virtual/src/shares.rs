@@ -11,8 +11,7 @@ use super::region::size;
 use super::share::{self, Entry, RING, Share};
 use super::{carrier, kernel};
 
-/// Turns of spinning while another thread writes a construct down, which takes it a few instructions.
-/// After so many it has lost its CPU, which may be this one.
+/// Turns of spinning while another thread sets a construct up: after so many it has lost its CPU, perhaps to this one.
 const SETTER_SPINS: u32 = 100;
 
 /// Constructs entered and `single`s met in the regions before.
@@ -110,16 +109,10 @@ pub(super) fn leave_share(member: &Member) {
 #[inline]
 pub(super) fn takes_single(member: &Member) -> bool {
     let met = member.singles_met.load(Ordering::Relaxed);
-    member
-        .singles_met
-        .store(met.wrapping_add(1), Ordering::Relaxed);
+    let next = met.wrapping_add(1);
+    member.singles_met.store(next, Ordering::Relaxed);
     SINGLES_TAKEN
-        .compare_exchange(
-            met,
-            met.wrapping_add(1),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        )
+        .compare_exchange(met, next, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }
 

@@ -1,34 +1,28 @@
 //! Thread-local storage: whether members have each their own, or share that of a donor.
 //!
-//! *Problem.* To change the thread pointer takes more than half of the time of a change of members. Most
-//! programs of loops and barriers could not tell if it stayed the same: nothing that they use there outlives
-//! the call of a library's function.
+//! *Problem.* Changing the thread pointer takes more than half of the time of a change of members. Most programs of loops
+//! and barriers could not tell if it stayed: nothing that they use there outlives the call of a library's function.
 //!
-//! *Approach.* Where every module is known not to keep anything in thread-local storage across a construct of
-//! OpenMP's (`storage_use`), the members of a block all run under one thread pointer: that of a *donor*, a thread
-//! that does nothing else but to have one. The donor's is used, and none of a member's, so that each member's own
-//! stays free: a member that has to run beside its carrier does so under its own, and can get there at any
-//! of its stops, since it has no claim on the storage that it leaves. The value of `errno` changes with the
-//! members. The one claim that a module may make, on the place of `errno`, is made through `errno`: it ends the
-//! sharing at once, in this region and in all that follow.
+//! *Approach.* Where no module keeps anything in thread-local storage across a construct (`storage_use`), the members of a
+//! block run under one thread pointer: that of a *donor*, a thread that does nothing else. Each member's own stays free:
+//! a member that has to run beside its carrier does so under its own, and can change at any of its stops. The value of
+//! `errno` changes with the members. The one claim that a module may make, on the place of `errno`, ends the sharing in
+//! this region and all that follow.
 //!
-//! *Invariants.* Decided for each region, at its start. What has been found to need storage of its own once does
-//! so for ever. A donor's OS thread sleeps for ever and runs no handlers of signals.
+//! *Invariants.* Decided for each region at its start. What needs storage of its own once does so for ever. A donor's OS
+//! thread sleeps for ever and runs no signal handlers.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use mapper_shim_core::caller;
+
+use mapper_shim_core::runtime::Runtime;
+use mapper_shim_core::shield::shielded;
+use mapper_shim_core::{attachment, caller, elf, environment, thread_state};
 
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
 use super::{kernel, quiet_thread, storage_use};
-use mapper_shim_core::attachment;
-use mapper_shim_core::elf;
-use mapper_shim_core::environment;
-use mapper_shim_core::runtime::Runtime;
-use mapper_shim_core::shield::shielded;
-use mapper_shim_core::thread_state;
 
 /// Whose thread-local storage the members of a block use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +39,7 @@ const UNKNOWN: u32 = 0;
 const MAY_SHARE: u32 = 1;
 const OWN: u32 = 2;
 
-/// The thread pointers of the donors, one for each block, of whom the first so many are there.
+/// The thread pointers of the donors, one for each block, of which the first so many exist.
 static DONORS: [AtomicUsize; MOST_MEMBERS as usize] =
     [const { AtomicUsize::new(0) }; MOST_MEMBERS as usize];
 static DONORS_STARTED: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +114,7 @@ fn start_donor(place: &'static AtomicUsize) -> bool {
         static NEVER: AtomicU32 = AtomicU32::new(0);
         // SAFETY: `start_donor` passes one of `DONORS`.
         let place = unsafe { &*place.cast::<AtomicUsize>() };
-        // While it is itself, so that the slot in which its borrowers count bears its number.
+        // While it is itself, so that the slot of its borrowers bears its number.
         let _ = attachment::slot(thread_state::current());
         let pointer = match thread_pointer::knows_errno() {
             true => thread_pointer::current().0,
@@ -143,8 +137,7 @@ fn start_donor(place: &'static AtomicUsize) -> bool {
     place.load(Ordering::Relaxed) != UNFIT
 }
 
-/// Whether a call for the place of `errno` is one of the program's, which may keep it. `caller` is the address
-/// that the call returns to.
+/// Whether a call for the place of `errno`, which returns to `caller`, is one of the program's, which may keep it.
 pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
     let is_own = thread_pointer::current() == member.thread_pointer();
     if is_own && !member.lead().carrier.is_shared() {

@@ -1,23 +1,19 @@
 //! Which modules cannot tell under which thread pointer they run.
 //!
-//! *Problem.* Members of a virtual team may share thread-local storage (see `storage`) only if no code of the
-//! program has anything there that it uses before and behind a construct of OpenMP's: a `thread_local` or
-//! threadprivate variable, an address that a function returned, an identity that the C library derives from
-//! the thread.
+//! *Problem.* Members may share thread-local storage (`storage`) only if no code of the program has anything there that
+//! it uses before and after a construct: a `thread_local` or threadprivate variable, an address that a function returned,
+//! an identity that the C library derives from the thread.
 //!
-//! *Approach.* A list of what is known to be harmless; everything else is taken to see. A module has
-//! thread-local variables of its own, or of others, only if it says so in a program header or in a relocation.
-//! What else it can do to threads it does by functions that it imports: each of those listed here has done
-//! with thread-local storage when it returns, and calls nothing of the program's. (`errno` is the
-//! exception, which the shim has an eye on itself. `__ctype_b_loc` and its like return places that hold the same in
-//! every thread as long as none sets a locale of its own.) The libraries below, told by the names of their files, are not looked into: they have
-//! thread-local variables, and no constructs in which threads change. A module that allocates memory in the place
-//! of the C library is called by its functions, so it breaks what is said above.
+//! *Approach.* A list of what is known to be harmless; everything else counts as use. A module has thread-local variables
+//! only if a program header or a relocation says so. What else it does to threads it does by imported functions: each
+//! of those listed is done with thread-local storage when it returns, and calls nothing of the program's. (`errno` is
+//! handled separately. `__ctype_b_loc` and its like return places with the same content in every thread, as long as none
+//! sets a locale.) The libraries below are not examined: they have thread-local variables, but no constructs. A module
+//! that replaces the C library's allocation is called by its functions, so it counts as use.
 //!
-//! *What is left out on purpose.* `omp_set_*`, since the runtime keeps settings for each thread; nested
-//! locks, whose owner is told by the thread; `fork` and what starts processes, since the child's C library takes the
-//! stack that it runs on for free; functions that call back (`qsort`, `atexit`); signals; whatever
-//! has to do with threads, locales, exceptions or loading. Assembly that reads the thread pointer is not noticed.
+//! *Excluded on purpose.* `omp_set_*` (per-thread settings); nested locks (owned by a thread); `fork` and what starts
+//! processes (the child's C library frees the stack that it runs on); functions that call back (`qsort`, `atexit`);
+//! signals; threads, locales, exceptions, loading. Assembly that reads the thread pointer is not noticed.
 
 use core::ffi::CStr;
 
@@ -121,86 +117,61 @@ fn is_harmless(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn sees(import: &CStr) -> bool {
-        touches_storage(c"/home/user/program", Trace::Import(import))
+    fn sees(import: &str) -> bool {
+        let import = std::ffi::CString::new(import).unwrap();
+        touches_storage(c"/home/user/program", Trace::Import(&import))
     }
 
     #[test]
     fn functions_that_keep_nothing_in_thread_local_storage_are_harmless() {
-        for name in [
-            c"memcpy",
-            c"malloc",
-            c"__printf_chk",
-            c"stderr",
-            c"sqrtf",
-            c"powl",
-            c"fabs",
-            c"_ZGVbN2v_sin",
-            c"clock_gettime",
-            c"__errno_location",
-            c"GOMP_parallel",
-            c"GOMP_loop_ull_nonmonotonic_dynamic_next",
-            c"GOMP_parallel_loop_nonmonotonic_guided",
-            c"omp_get_thread_num",
-            c"__cxa_finalize",
-        ] {
-            assert!(!sees(name), "{name:?}");
+        for name in "memcpy malloc __printf_chk stderr sqrtf powl fabs _ZGVbN2v_sin clock_gettime \
+            __errno_location GOMP_parallel GOMP_loop_ull_nonmonotonic_dynamic_next \
+            GOMP_parallel_loop_nonmonotonic_guided omp_get_thread_num __cxa_finalize"
+            .split_ascii_whitespace()
+        {
+            assert!(!sees(name), "{name}");
         }
     }
 
     #[test]
     fn unknown_functions_and_those_that_may_keep_something_touch_storage() {
-        for name in [
-            c"pthread_self",
-            c"pthread_mutex_lock",
-            c"__tls_get_addr",
-            c"__cxa_begin_catch",
-            c"__cxa_get_globals",
-            c"uselocale",
-            c"strtok",
-            c"strerror",
-            c"qsort",
-            c"fork",
-            c"system",
-            c"dlopen",
-            c"dlsym",
-            c"gettid",
-            c"syscall",
-            c"flockfile",
-            c"sigaction",
-            c"fesetround",
-            c"omp_set_num_threads",
-            c"omp_set_schedule",
-            c"omp_set_nest_lock",
-            c"GOMP_parallel_start",
-            c"GOMP_parallel_loop_static_start",
-            c"GOMP_parallel_end",
-            c"something_new",
-            c"f",
-            c"",
-        ] {
-            assert!(sees(name), "{name:?}");
+        for name in
+            "pthread_self pthread_mutex_lock __tls_get_addr __cxa_begin_catch __cxa_get_globals \
+            uselocale strtok strerror qsort fork system dlopen dlsym gettid syscall flockfile \
+            sigaction fesetround omp_set_num_threads omp_set_schedule omp_set_nest_lock \
+            GOMP_parallel_start GOMP_parallel_loop_static_start GOMP_parallel_end something_new f"
+                .split_ascii_whitespace()
+        {
+            assert!(sees(name), "{name}");
         }
+        assert!(sees(""));
     }
 
     #[test]
     fn thread_local_variables_touch_storage_except_in_known_libraries() {
-        assert!(touches_storage(c"", Trace::ThreadStorage));
-        assert!(touches_storage(c"/usr/lib/libfoo.so", Trace::ThreadStorage));
-        assert!(touches_storage(
-            c"/usr/lib/libgomp-24e2ab19.so.1.0.0",
-            Trace::ThreadStorage
-        ));
-        assert!(touches_storage(c"/usr/lib/libstrange.so", Trace::Opaque));
-        assert!(touches_storage(c"/home/user/program", Trace::Allocator));
-        assert!(!touches_storage(
-            c"/lib/x86_64-linux-gnu/libc.so.6",
-            Trace::ThreadStorage
-        ));
-        assert!(!touches_storage(c"linux-vdso.so.1", Trace::Opaque));
-        assert!(!touches_storage(
-            c"/usr/lib/libm.so.6",
-            Trace::Import(c"__tls_get_addr")
-        ));
+        for (path, trace, touches) in [
+            (c"", Trace::ThreadStorage, true),
+            (c"/usr/lib/libfoo.so", Trace::ThreadStorage, true),
+            (
+                c"/usr/lib/libgomp-24e2ab19.so.1.0.0",
+                Trace::ThreadStorage,
+                true,
+            ),
+            (c"/usr/lib/libstrange.so", Trace::Opaque, true),
+            (c"/home/user/program", Trace::Allocator, true),
+            (
+                c"/lib/x86_64-linux-gnu/libc.so.6",
+                Trace::ThreadStorage,
+                false,
+            ),
+            (c"linux-vdso.so.1", Trace::Opaque, false),
+            (
+                c"/usr/lib/libm.so.6",
+                Trace::Import(c"__tls_get_addr"),
+                false,
+            ),
+        ] {
+            assert_eq!(touches_storage(path, trace), touches, "{path:?}");
+        }
     }
 }

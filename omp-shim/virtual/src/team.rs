@@ -20,7 +20,7 @@ use super::{carrier, control_variables, liveness};
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
 /// Regions begun.
 static REGIONS: AtomicU32 = AtomicU32::new(0);
-/// The same once all blocks of the last have been ordered: before, one that will be may not know yet.
+/// The same once all blocks of the last have been started.
 static ORDERED: AtomicU32 = AtomicU32::new(0);
 static BLOCKS_LEFT: Countdown = Countdown::new();
 /// Begins a region: from here on the calling thread is member 0.
@@ -74,10 +74,8 @@ pub(crate) fn end(thread: &ThreadState) {
         waits::for_others(thread, || BLOCKS_LEFT.wait());
     }
     RUNS.store(false, Ordering::Relaxed);
-    SHARES_BEFORE.store(
-        lead.shares_entered.load(Ordering::Relaxed),
-        Ordering::Relaxed,
-    );
+    let shares = lead.shares_entered.load(Ordering::Relaxed);
+    SHARES_BEFORE.store(shares, Ordering::Relaxed);
     SINGLES_BEFORE.store(lead.singles_met.load(Ordering::Relaxed), Ordering::Relaxed);
     if control_variables::take_dirty() {
         control_variables::restore(lead);
@@ -103,11 +101,7 @@ fn open_block(lead: &'static Member, block: u32, end: u32) {
         }
     }
     let is_shared = len > 1 && IS_SHARED.load(Ordering::Relaxed);
-    let donor = if is_shared {
-        storage::donor(block)
-    } else {
-        None
-    };
+    let donor = is_shared.then(|| storage::donor(block)).flatten();
     lead.carrier.open(len, donor);
 }
 
@@ -127,15 +121,13 @@ pub(super) fn carry(lead: &'static Member) {
     BLOCKS_LEFT.count();
 }
 
-/// Whether the OS thread of `member` will soon be given an order.
+/// Whether the OS thread of `member` will soon get an order.
 pub(super) fn expected(member: &Member) -> Expected {
-    after(
-        member.carried.load(Ordering::Relaxed),
-        ORDERED.load(Ordering::Relaxed),
-    )
+    let carried = member.carried.load(Ordering::Relaxed);
+    after(carried, ORDERED.load(Ordering::Relaxed))
 }
 
-/// What an OS thread may expect that carried a block last in that region, when all orders of this one are out.
+/// The same for one that last carried a block in region `carried`, when all orders of region `ordered` are out.
 fn after(carried: u32, ordered: u32) -> Expected {
     // While orders go out, those who had theirs may be through already.
     match carried == ordered || carried == ordered.wrapping_add(1) {
@@ -144,8 +136,7 @@ fn after(carried: u32, ordered: u32) -> Expected {
     }
 }
 
-/// Counts the time since `lead` was through with the region before. As long as it carried nothing it was
-/// parked, and that is counted by [`count_parked`].
+/// Counts the time since `lead` was through with the last region; a parked thread's is counted by [`count_parked`].
 #[inline]
 fn count_wait_for_region(lead: &Member) {
     let region = REGIONS.load(Ordering::Relaxed);
@@ -166,11 +157,15 @@ mod tests {
     fn a_carrier_expects_the_next_block_until_all_orders_are_out() {
         let last = u32::MAX;
         // Regions 7 and 8: the orders of 8 are going out, then are out.
-        assert_eq!(after(7, 7), Expected::Soon);
-        assert_eq!(after(8, 7), Expected::Soon);
-        assert_eq!(after(8, 8), Expected::Soon);
-        assert_eq!(after(7, 8), Expected::Hardly);
-        assert_eq!(after(0, last), Expected::Soon);
-        assert_eq!(after(last, 0), Expected::Hardly);
+        for (carried, ordered, expected) in [
+            (7, 7, Expected::Soon),
+            (8, 7, Expected::Soon),
+            (8, 8, Expected::Soon),
+            (7, 8, Expected::Hardly),
+            (0, last, Expected::Soon),
+            (last, 0, Expected::Hardly),
+        ] {
+            assert_eq!(after(carried, ordered), expected, "{carried} {ordered}");
+        }
     }
 }

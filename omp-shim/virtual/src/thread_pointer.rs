@@ -1,31 +1,29 @@
 //! The thread pointer: the base of `fs`, below and above which a thread's storage lies.
 //!
-//! *Problem.* Members of a virtual team run under the thread pointer of their own thread, of which the C library
-//! knows, or under a donor's (see `storage`). Whoever sets it must not go on to use what it has read of the
-//! calling thread's before.
+//! *Problem.* Members run under the thread pointer of their own thread, which the C library knows, or under a donor's
+//! (`storage`). Code that sets it must not use what it has read of the calling thread's state before.
 //!
 //! *`errno`* lies at the same distance from it in all threads, since the C library is there from the start. Its value
-//! belongs to the context that runs, not to the storage: it is taken along wherever the one changes without the other.
+//! belongs to the context, not to the storage: it is taken along where one changes without the other.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{errno, kernel};
 use mapper_shim_core::thread_state::{self, ThreadState};
+
+use super::{c_library, kernel};
 
 /// A thread pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ThreadPointer(pub(super) usize);
 
-/// What of a context lies at its stack pointer while it is suspended: MXCSR, the x87 control word, and
-/// behind them `errno`.
+/// Where a suspended context has `errno`, from its stack pointer: behind MXCSR and the x87 control word.
 const FRAME_ERRNO: usize = 8;
 
 /// The thread pointer can be set without the kernel.
 pub(super) static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
-/// Where `errno` lies, counted from the thread pointer: the same in all threads, since the C library is there from
-/// the start. Before that is known the thread pointer itself, which is only read then.
+/// The distance of `errno`. While it is not known, the thread pointer itself is read, and only read.
 pub(super) static ERRNO_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds out how to set the thread pointer, and where `errno` is; to be called before the first switch.
@@ -34,13 +32,13 @@ pub(super) fn prepare() {
     // SAFETY: only asks for a number that the kernel gave at start.
     let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     HAS_FSGSBASE.store(capabilities & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
-    let errno = errno::location() as usize;
+    let errno = c_library::errno() as usize;
     ERRNO_OFFSET.store(errno.wrapping_sub(current().0), Ordering::Relaxed);
 }
 
 /// Whether `errno` of the calling thread is where it is expected.
 pub(super) fn knows_errno() -> bool {
-    core::ptr::eq(current().errno(), errno::location())
+    core::ptr::eq(current().errno(), c_library::errno())
 }
 
 impl ThreadPointer {
@@ -101,11 +99,10 @@ impl ThreadPointer {
         }
     }
 
-    /// The same without a look at `errno`, neither that in force nor its own.
+    /// The same without touching any `errno`.
     ///
     /// # Safety
-    /// As for [`put_in_force`](Self::put_in_force), except that others may run under it as far as what runs here
-    /// and they touch is not the same.
+    /// As for [`put_in_force`](Self::put_in_force), but others may run under it as long as they touch other things.
     #[inline(always)]
     pub(super) unsafe fn put_in_force_bare(self) {
         // SAFETY: as the caller promises.

@@ -1,22 +1,20 @@
-//! Constructs that virtual teams do not serve, met by a member of one.
+//! Constructs that virtual teams do not support, met by a member.
 //!
-//! *Problem.* `admission` refuses virtual teams to a process with such constructs, from the next region
-//! on. A library with them that is loaded within a virtual region, and called there, would find the
-//! runtime that knows of no team: every member would get the whole of a loop, or wait for ever.
-//!
-//! *Approach.* The functions by which those constructs begin that would go wrong are exported here. For a
-//! member the program ends with a message; for everybody else the stub jumps on to the real function,
-//! whose arguments it leaves as they are. Tasks, `taskwait` and cancellation outside their constructs
-//! are right as they are: the runtime runs tasks at once for a thread without a team.
+//! `admission` refuses virtual teams to a process with such constructs from the next region on. A library with them that
+//! is loaded and called within a virtual region would reach the runtime, which knows of no team: every member would get
+//! the whole of a loop, or wait for ever. So the functions by which those constructs begin are exported here: for a
+//! member the program ends with a message; otherwise the stub jumps on to the real function. Tasks, `taskwait` and
+//! cancellation outside their constructs are right as they are.
 
-use super::member::member_for;
 use core::ffi::c_void;
+
 use mapper_shim_core::pass_on::{jump_on, real_of_caller};
 use mapper_shim_core::runtime;
 use mapper_shim_core::symbols::Symbol;
 
-/// Ends the program: what it called is not served, and came within one and the same virtual region. To
-/// go on would be to get it wrong.
+use super::member::member_for;
+
+/// Ends the program, as its results would be wrong.
 #[cold]
 pub(super) fn refuse(symbol: Symbol) -> ! {
     let name = symbol.name().to_string_lossy();

@@ -1,23 +1,20 @@
 //! Waiting of OS threads for one another: spinning for a while, then sleeping in the kernel.
 //!
-//! *Problem.* Spinning is quickest when each thread has a CPU, and keeps the one that is waited for from
-//! running when it has none. A runtime decides once, at start, which it will be.
+//! *Problem.* Spinning is quickest when each thread has a CPU; without one it keeps the thread that is waited for from
+//! running. A runtime decides once, at start.
 //!
-//! *Approach.* As in libgomp: so many turns of spinning as `GOMP_SPINCOUNT` says (none under
-//! `OMP_WAIT_POLICY=passive`), then a futex. But the shim knows how many CPUs the program owns, so it
-//! looks again each time: as long as there is one for each carrier, which nobody else wants, it goes on
-//! spinning for [`MOST_PATIENCE`] times as long, as libgomp would in a program that is alone; as soon as there
-//! is not, it sleeps at once. How patient it is, it learns (see `patience`): what mapper does not manage may be on
-//! those CPUs. Of a program that runs as several processes (MPI ranks, joblib) none knows what CPUs the
-//! others use, so they spin only for the time that a sleep and a wake-up would take. A waker pays for a system call
-//! only if somebody sleeps.
+//! *Approach.* As in libgomp: `GOMP_SPINCOUNT` turns of spinning (none under `OMP_WAIT_POLICY=passive`), then a futex. But
+//! the shim knows how many CPUs the program owns: while there is one for each carrier it spins up to [`MOST_PATIENCE`]
+//! times as long, as learnt (`patience`), since what mapper does not manage may be on those CPUs; otherwise it sleeps.
+//! Of a program of several processes (MPI ranks, joblib) none knows which CPUs the others use, so they spin only for
+//! about as long as a sleep and a wake-up take. Waking costs a system call only if a thread sleeps.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::kernel;
-use mapper_shim_core::attachment;
-use mapper_shim_core::clock;
 use mapper_shim_core::patience::{MOST_PATIENCE, MOST_TURNS, Patience};
+use mapper_shim_core::{attachment, clock};
+
+use super::kernel;
 
 /// Turns of spinning before a thread goes to sleep.
 static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
@@ -123,7 +120,8 @@ fn sleep(word: &AtomicU32, value: u32) {
     PATIENCE.slept(clock::now_ns().saturating_sub(since_ns));
 }
 
-/// A letter box of one OS thread: others put an order in, it takes the order out.
+/// A mailbox of one OS thread: others put an order in, it takes the order out.
+#[derive(Default)]
 #[repr(transparent)]
 pub(super) struct Mailbox(AtomicU32);
 
@@ -140,10 +138,6 @@ const EMPTY: u32 = 0;
 const ASLEEP: u32 = 1;
 
 impl Mailbox {
-    pub(super) const fn new() -> Self {
-        Self(AtomicU32::new(EMPTY))
-    }
-
     /// Puts an order (a number above 1) in. There must be none in it.
     #[inline]
     pub(super) fn post(&self, order: u32) {
@@ -253,6 +247,7 @@ impl Rendezvous {
 }
 
 /// A lock in a word that starts as zero, by libgomp's protocol: 1 when held, -1 when others may sleep.
+#[derive(Default)]
 #[repr(transparent)]
 pub(super) struct Lock(AtomicU32);
 
@@ -355,7 +350,7 @@ mod tests {
 
     #[test]
     fn orders_and_countdowns_reach_the_waiting_thread() {
-        static BOX: Mailbox = Mailbox::new();
+        static BOX: Mailbox = Mailbox(AtomicU32::new(EMPTY));
         static LEFT: Countdown = Countdown::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {

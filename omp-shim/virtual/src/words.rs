@@ -5,79 +5,56 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use super::kernel;
 
 /// A memory model.
+/// A memory model.
 pub(super) trait Words {
     /// An atomic flag.
-    type Flag: Flag + From<bool>;
+    type Flag: Word<bool>;
     /// An atomic number.
-    type Number: Number + From<usize>;
+    type Number: Word<usize>;
     /// The cheap half of a fence between two threads: it keeps the compiler from changing the order.
     fn light_fence();
     /// The expensive half: all threads of the process pass a memory barrier.
     fn heavy_fence();
 }
 
-/// An atomic flag.
-pub(super) trait Flag {
-    fn load(&self, order: Ordering) -> bool;
-    fn store(&self, value: bool, order: Ordering);
-    fn swap(&self, value: bool, order: Ordering) -> bool;
-}
-
-/// An atomic number.
-pub(super) trait Number {
-    fn load(&self, order: Ordering) -> usize;
-    fn store(&self, value: usize, order: Ordering);
-    fn swap(&self, value: usize, order: Ordering) -> usize;
+/// An atomic word.
+pub(super) trait Word<T>: From<T> {
+    fn load(&self, order: Ordering) -> T;
+    fn store(&self, value: T, order: Ordering);
+    fn swap(&self, value: T, order: Ordering) -> T;
     /// Makes it `new` if it is `old`; says whether it was.
-    fn exchange(&self, old: usize, new: usize) -> bool;
+    fn exchange(&self, old: T, new: T) -> bool;
 }
 
-/// Implements both for the types of a memory model.
+/// Implements it for the types of a memory model.
 macro_rules! words {
-    ($flag:ty, $number:ty) => {
-        impl $crate::words::Flag for $flag {
+    ($($word:ty: $value:ty),*) => {$(
+        impl $crate::words::Word<$value> for $word {
             #[inline(always)]
-            fn load(&self, order: Ordering) -> bool {
+            fn load(&self, order: Ordering) -> $value {
                 self.load(order)
             }
 
             #[inline(always)]
-            fn store(&self, value: bool, order: Ordering) {
+            fn store(&self, value: $value, order: Ordering) {
                 self.store(value, order);
             }
 
             #[inline(always)]
-            fn swap(&self, value: bool, order: Ordering) -> bool {
-                self.swap(value, order)
-            }
-        }
-
-        impl $crate::words::Number for $number {
-            #[inline(always)]
-            fn load(&self, order: Ordering) -> usize {
-                self.load(order)
-            }
-
-            #[inline(always)]
-            fn store(&self, value: usize, order: Ordering) {
-                self.store(value, order);
-            }
-
-            #[inline(always)]
-            fn swap(&self, value: usize, order: Ordering) -> usize {
+            fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.swap(value, order)
             }
 
             #[inline(always)]
-            fn exchange(&self, old: usize, new: usize) -> bool {
+            fn exchange(&self, old: $value, new: $value) -> bool {
                 self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
             }
         }
-    };
+    )*};
 }
 
-words!(AtomicBool, AtomicUsize);
+words!(AtomicBool: bool, AtomicUsize: usize);
 
 /// The machine's.
 pub(super) enum Native {}
@@ -102,7 +79,7 @@ pub(super) mod model {
     use core::sync::atomic::Ordering;
     use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 
-    words!(AtomicBool, AtomicUsize);
+    words!(AtomicBool: bool, AtomicUsize: usize);
 
     pub(crate) enum Loom {}
 

@@ -1,17 +1,13 @@
-//! The end of a region: a member is through with it, and its OS thread goes on with the others of the block.
-//!
-//! By the protocol that `carrier` describes. The lead comes last: when all are through it goes on behind the
-//! region, on its own OS thread and in its own storage.
+//! The end of a region for a member; its OS thread continues with the others of the block, by the protocol of `carrier`.
+//! The lead comes last: when all are through it continues after the region, on its own OS thread and storage.
 
 use core::sync::atomic::Ordering;
 
 use crate::block::Carrier;
 use crate::context::HandOff;
-use crate::gate::Others;
 use crate::member::{Member, State};
 
-/// `member` is through with the region. Returns for leads only, on their own OS thread, when all
-/// members of the block are through.
+/// `member` is through with the region. Returns for leads only, on their OS thread, when all members are through.
 pub(crate) fn finish(member: &'static Member) {
     let lead = member.lead();
     let carrier = &lead.carrier;
@@ -29,18 +25,15 @@ pub(crate) fn finish(member: &'static Member) {
     run_rest(member);
 }
 
-/// `member`, which is no lead, is through with the region. Where storage is shared, and the next of its block has not
-/// begun, that one may begin right here, on the stack of `member`: it is returned. Otherwise this does not
-/// return.
+/// `member`, which is no lead, is through with the region. If storage is shared and the next member has not begun, that
+/// one is returned, to begin on the stack of `member`. Otherwise this does not return.
 #[inline]
 pub(crate) fn succeed(member: &'static Member) -> &'static Member {
     let carrier = &member.lead().carrier;
     if member.host().is_some() {
         finish(member);
     } else {
-        if carrier.gate.comes_in() == Others::MayTouchIt {
-            carrier.take_lock(member);
-        }
+        carrier.enter(member);
         note_done(carrier, member);
         let next = member.next();
         if carrier.is_shared() && next.state() == State::UNSTARTED {
@@ -56,8 +49,8 @@ pub(crate) fn succeed(member: &'static Member) -> &'static Member {
     std::process::abort()
 }
 
-/// Runs the other members of the block from the context of `member`, which is through, on the carrier's OS thread
-/// inside the shim. Returns for leads only, when all members are through.
+/// Runs the other members from the context of `member`, which is through, on the carrier's OS thread inside the shim.
+/// Returns for leads only, when all members are through.
 fn run_rest(member: &'static Member) {
     let lead = member.lead();
     let carrier = &lead.carrier;
@@ -73,7 +66,7 @@ fn run_rest(member: &'static Member) {
         } else if let Some(next) = carrier.pick(lead, member) {
             carrier.change(member, next);
         } else if carrier.is_complete() {
-            // A barrier that not all members reach: the others are done, which must count as coming.
+            // A barrier that not all members reach: those that are done count as waiting.
             carrier.pass_barrier(lead, member);
         } else {
             carrier.wait_for_news(member);
@@ -84,8 +77,7 @@ fn run_rest(member: &'static Member) {
         carrier.drop_lock();
     }
     if carrier.is_shared() {
-        // SAFETY: this is the OS thread of the lead, which goes on in its own storage. Nothing of the donor's is
-        // used any more.
+        // SAFETY: this is the OS thread of the lead, which continues in its own storage; the donor's is not used any more.
         unsafe { lead.thread_pointer().put_in_force() };
     }
 }

@@ -1,6 +1,5 @@
-//! Taking members away from a carrier that has not come into the shim for long.
-//!
-//! Done by one thread only, the watcher (see `liveness`), by the protocol that `carrier` describes.
+//! Taking members away from a carrier that has stayed away from the shim, by the protocol of `carrier`. Only the watcher
+//! does so (`liveness`).
 
 use core::sync::atomic::Ordering;
 
@@ -9,8 +8,7 @@ use crate::first_stop::{self, Outcome};
 use crate::gate::Visits;
 use crate::member::{Member, State};
 
-/// How often the carrier has been in the shim, or nothing while it is there or has no choice of
-/// members.
+/// How often the carrier has been in the shim; none while it is there or has no choice of members.
 pub(crate) fn look_at(lead: &'static Member) -> Option<Visits> {
     let carrier = &lead.carrier;
     match carrier.len.load(Ordering::Relaxed) {
@@ -19,8 +17,8 @@ pub(crate) fn look_at(lead: &'static Member) -> Option<Visits> {
     }
 }
 
-/// Has all members that could run do so on OS threads of their own, if the carrier is still where
-/// `seen` says; returns how many there were. For one thread at a time.
+/// Runs all members that could run on OS threads of their own, if the carrier is still where `seen` says; returns how
+/// many there were.
 pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     let carrier = &lead.carrier;
     if !carrier.gate.contest() {
@@ -37,8 +35,7 @@ pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
             if member.state() == State::UNSTARTED {
                 make_context(member);
             } else if carrier.is_shared() {
-                // SAFETY: it is suspended, and its OS thread is parked or carries others under the donor's thread
-                // pointer.
+                // SAFETY: it is suspended, and its OS thread is parked or runs under the donor's thread pointer.
                 unsafe { member.take_errno_along() };
             }
             let on_loan = carrier.on_loan.load(Ordering::Relaxed);
@@ -54,8 +51,8 @@ pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     lent
 }
 
-/// An OS thread of the block that neither carries nor hosts: that of `member`, if it can be. The lead's
-/// carries; another may host a member that has stayed there since the program was given up.
+/// An OS thread of the block that neither carries nor hosts: that of `member`, if possible. The lead's carries; another
+/// may still host a member since the program was given up.
 fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'static Member> {
     let is_free = |host: &&'static Member| {
         let is_host = |other: &Member| other.host().is_some_and(|it| core::ptr::eq(it, *host));
@@ -66,8 +63,7 @@ fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'st
         .or_else(|| members.iter().find(is_free))
 }
 
-/// What lending members of that carrier has shown, after [`lend_members`] did; told once. For the thread
-/// that lends them.
+/// What lending members of that carrier has shown, once. For the thread that lends them.
 pub(crate) fn outcome(lead: &'static Member) -> Outcome {
     lead.carrier.first_stop.tell(first_stop::now_ns())
 }

@@ -1,15 +1,12 @@
-//! Coming before the C library's handler of the signal by which it has every thread change its user or groups.
+//! The shim's handler for the signal by which the C library has every thread change its user or groups.
 //!
-//! The handler tells its thread by the thread pointer, which on a carrier is another's. So the shim's handler
-//! finds the OS thread's own by the number that the kernel knows it by, and has the C library's run under that.
+//! The C library's handler tells its thread by the thread pointer, which on a carrier is another's. The shim's finds the
+//! OS thread's own by its kernel number and runs the C library's under that. The C library installs its handler with its
+//! first thread, and never again; so the shim's is installed when the first member has an OS thread.
 //!
-//! *When.* The C library installs its handler when it makes its first thread, and never again; so the shim's comes
-//! before it when the first member has an OS thread.
-//!
-//! *What it may touch.* A signal may come at any instruction: it takes no lock, uses nothing thread-local of its own and
-//! makes bare system calls. Meanwhile the member whose thread pointer it is may run beside its carrier, under the
-//! same one. What the C library's handler touches there are two words, by atomic instructions, which are
-//! nobody's but of those who signal.
+//! *Invariants.* A signal may come at any instruction: the handler takes no lock, uses no thread-local storage and makes
+//! bare system calls. The member whose thread pointer it is may run beside its carrier under the same one; the C
+//! library's handler touches two words there, by atomic instructions, which only signalling uses.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -62,9 +59,9 @@ unsafe extern "C" fn change(signal: c_int, info: *mut libc::siginfo_t, context: 
         return unsafe { theirs(signal, info, context) };
     };
     let lent = thread_pointer::current();
-    // SAFETY: both are thread pointers of threads that have not ended: a member's OS thread is in the table only
-    // while it lives. All signals are blocked, and the C library's handler uses of the storage only what the text
-    // above says; nothing of the thread's is kept here across the changes.
+    // SAFETY: both are thread pointers of threads that have not ended: a member's OS thread is in the table only while it
+    // lives. All signals are blocked, and the C library's handler uses of the storage only what the head says; nothing of
+    // the thread's is kept here across the changes.
     unsafe {
         own.put_in_force_bare();
         theirs(signal, info, context);

@@ -1,0 +1,102 @@
+//! Functions of the C library that the shim calls or exports in its place, and `errno`.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use mapper_shim_core::elf;
+
+/// A function of the C library, looked up once. Not by `dlsym` if that can be avoided: that takes the lock of a thread
+/// which runs a library's constructors, and these may wait for a thread that is here for the first time.
+#[repr(C)]
+pub(super) struct CFunction {
+    /// The address, once known; first, as a stub reads it there.
+    address: AtomicPtr<c_void>,
+    name: &'static CStr,
+}
+
+impl CFunction {
+    pub(super) const fn new(name: &'static CStr) -> Self {
+        Self {
+            address: AtomicPtr::new(null_mut()),
+            name,
+        }
+    }
+
+    /// Its address; null if there is none.
+    pub(super) fn get(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Relaxed);
+        if known.is_null() { self.find() } else { known }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        let found = match elf::next_definition(self.name) {
+            Some(address) => address as *mut c_void,
+            // SAFETY: the handle is a special one, the name a C string.
+            None => unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) },
+        };
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Returns where the calling thread's `errno` lies.
+pub(super) static ERRNO_LOCATION: CFunction = CFunction::new(c"__errno_location");
+
+/// Where the calling thread's `errno` lies.
+pub(super) fn errno() -> *mut c_int {
+    let real = ERRNO_LOCATION.get();
+    // SAFETY: the C library has the function, of this type.
+    let real =
+        unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_int>(real) };
+    // SAFETY: it takes nothing.
+    unsafe { real() }
+}
+
+/// Sets the calling thread's `errno`; returns −1.
+pub(super) fn fail(error: c_int) -> c_int {
+    // SAFETY: it is the calling thread's.
+    unsafe { errno().write(error) };
+    -1
+}
+
+/// Exports functions under the names of the C library's that return an int. The expression gets the real call.
+macro_rules! in_place_of_c_library {
+    (|$real:ident| $answer:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
+        mod real {
+            use mapper_shim_core::symbols::c_name;
+            use $crate::c_library::CFunction;
+            $(
+                #[allow(non_upper_case_globals, reason = "named as the function")]
+                pub(super) static $name: CFunction =
+                    CFunction::new(c_name(concat!(stringify!($name), "\0")));
+            )*
+        }
+
+        /// Looks all of them up. To be called before the program forks a child that calls one: it takes a lock of the
+        /// linker, which a thread that the child does not have may hold.
+        pub(crate) fn look_up() {
+            $(real::$name.get();)*
+        }
+
+        $(
+        /// As the C library's function of that name, for members of virtual teams too. Safety: as for that.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            type Function = unsafe extern "C" fn($($type),*) -> c_int;
+            let real = real::$name.get();
+            // SAFETY: a function of that name has this type; null becomes `None`.
+            let real = unsafe {
+                core::mem::transmute::<*mut core::ffi::c_void, Option<Function>>(real)
+            };
+            let $real = || match real {
+                // SAFETY: the arguments are the caller's, which waits until the call is through.
+                Some(real) => unsafe { real($($argument),*) },
+                None => $crate::c_library::fail(libc::ENOSYS),
+            };
+            $answer
+        }
+    )*};
+}
+pub(super) use in_place_of_c_library;
