@@ -12,7 +12,7 @@ use core::ffi::{c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
 use mapper_shim_core::construct::{Body, Division, Form, Loop, Outlined, Schedule, Start};
-use mapper_shim_core::features::{Begun, Request, features};
+use mapper_shim_core::features::{Begun, features};
 use mapper_shim_core::membership::Part;
 use mapper_shim_core::nested::OpenNested;
 use mapper_shim_core::pass_on::real;
@@ -21,7 +21,7 @@ use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::{self, note_caller, thread_block};
 use mapper_shim_core::{caller, logical, waits};
 
-use crate::gomp::regions::runtime_of;
+use crate::gomp::regions::{begin_virtual, runtime_of};
 use crate::region::{self, OpenRegion};
 
 /// A region that has begun and not ended yet.
@@ -51,12 +51,13 @@ thread_block! {
 }
 
 type Innermost = Cell<Option<NonNull<OpenLegacy>>>;
+
 /// Starts a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says.
 fn start_region(
     start: &Start<'_>,
     body: Body,
     increment: i64,
-    form: impl FnOnce(&'static Runtime) -> Form,
+    form: impl Fn(&'static Runtime) -> Form,
     run: impl FnOnce(c_uint, Body),
 ) {
     let Start {
@@ -74,9 +75,10 @@ fn start_region(
     };
     // Its loops are not to be taken for those of a region around it.
     let (part, around) = (thread.take_part(), innermost().take());
+    let mut begin = || begin_virtual(start, &mut started.open, body, form(runtime));
     let team = match nested {
         Some(nested) => Team::Nested(nested),
-        None if logical::is_wanted() => begin_logical(start, &mut started.open, body, form),
+        None if logical::is_wanted() && begin() == Begun::Yes => Team::Logical,
         None => Team::Real,
     };
     let place: *mut OpenLegacy = Box::into_raw(Box::new(OpenLegacy {
@@ -99,29 +101,6 @@ fn start_region(
     }
     innermost().set(NonNull::new(place));
     thread.stride_less_one.set(increment.wrapping_sub(1));
-}
-
-/// Begins a region with logical threads, if it may have them.
-fn begin_logical(
-    start: &Start<'_>,
-    open: &mut OpenRegion,
-    body: Body,
-    form: impl FnOnce(&'static Runtime) -> Form,
-) -> Team {
-    let work = match form(start.runtime) {
-        Form::Within(work) => Some(work),
-        Form::Body | Form::Real => None,
-    };
-    let request = &mut Request {
-        start,
-        body,
-        work,
-        os_threads: &mut |most| region::os_threads(start.function, most, open),
-    };
-    match (features().teams.begin)(request) {
-        Begun::Yes => Team::Logical,
-        Begun::No => Team::Real,
-    }
 }
 
 macro_rules! legacy_regions {

@@ -117,6 +117,26 @@ fn run_region_anew<T: Default>(
     result
 }
 
+/// Begins a region with logical threads, if it may have them.
+pub(crate) fn begin_virtual(
+    start: &Start<'_>,
+    open: &mut OpenRegion,
+    body: Body,
+    form: Form,
+) -> Begun {
+    let work = match form {
+        Form::Real => return Begun::No,
+        Form::Body => None,
+        Form::Within(work) => Some(work),
+    };
+    (features().teams.begin)(&mut Request {
+        start,
+        body,
+        work,
+        os_threads: &mut |most| region::os_threads(start.function, most, open),
+    })
+}
+
 /// Runs a region by a virtual team if it may be, else by `run`, which then gets `member`.
 #[inline(always)]
 fn run_perhaps_virtual<T: Default>(
@@ -136,25 +156,13 @@ fn run_perhaps_virtual<T: Default>(
     if logical::is_within(thread) {
         return nested::nest(thread, runtime, member, asked, run);
     }
-    let work = match form() {
-        Form::Real => return run(asked, member),
-        Form::Body => None,
-        Form::Within(work) => Some(work),
-    };
     // What the thread is part of belongs to another runtime, in whose region this one begins.
     let (around, life) = (thread.record.take(), Life::now());
-    let request = &mut Request {
-        start,
-        body,
-        work,
-        os_threads: &mut |most| region::os_threads(start.function, most, open),
-    };
-    let teams = &features().teams;
-    let begun = (teams.begin)(request);
+    let begun = begin_virtual(start, open, body, form());
     if begun == Begun::Yes {
         // SAFETY: the arguments are those of the program's call, as the runtime would pass them.
         unsafe { (body.function)(body.data) };
-        (teams.end)(thread);
+        (features().teams.end)(thread);
     }
     thread.record.set(around.filter(|_| life == Life::now()));
     match begun {

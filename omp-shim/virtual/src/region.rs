@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use mapper_shim_core::construct::{Body, Loop, Outlined};
+use mapper_shim_core::construct::Outlined;
 use mapper_shim_core::{thread_state, waits};
 
 use super::member::Member;
@@ -69,16 +69,6 @@ pub(crate) struct Plan {
     pub(crate) blocks: u32,
     /// What thread-local storage its members have.
     pub(crate) storage: Storage,
-}
-
-/// A region to be run.
-pub(crate) struct Region {
-    /// What it runs.
-    pub(crate) body: Body,
-    /// The loop or sections it begins in.
-    pub(crate) work: Option<Loop>,
-    /// How many logical threads, on how many CPUs.
-    pub(crate) plan: Plan,
 }
 
 /// Runs the region's function for one member.

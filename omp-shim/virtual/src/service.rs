@@ -8,7 +8,7 @@ use mapper_shim_core::thread_state::{self, ThreadState};
 use mapper_shim_core::{attachment, logical};
 
 use super::member::OfMember;
-use super::region::{self, Plan, Region};
+use super::region::{self, Plan};
 use super::{
     admission, control_variables, credentials, liveness, owner, preserved, shares, storage, team,
     thread_names, waiting,
@@ -101,15 +101,7 @@ fn begin(request: &mut Request<'_>) -> Begun {
     let Some(plan) = plan(request) else {
         return Begun::No;
     };
-    let Start {
-        thread, runtime, ..
-    } = *request.start;
-    let region = Region {
-        body: request.body,
-        work: request.work,
-        plan,
-    };
-    team::begin(thread, runtime, &region);
+    team::begin(request, plan);
     Begun::Yes
 }
 

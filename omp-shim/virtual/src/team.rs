@@ -2,15 +2,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use mapper_shim_core::runtime::Runtime;
+use mapper_shim_core::features::Request;
 use mapper_shim_core::thread_state::{self, ThreadState};
 use mapper_shim_core::{logical, waits};
 
 use super::member::{CARRY, Member, OfMember as _};
 use super::pool::{member, members};
-use super::region::{
-    BLOCKS, DATA, FUNCTION, IS_SHARED, Plan, RUNS, Region, SIZE, first_of, run_body,
-};
+use super::region::{BLOCKS, DATA, FUNCTION, IS_SHARED, Plan, RUNS, SIZE, first_of, run_body};
 use super::shares::{SHARES_BEFORE, SINGLES_BEFORE, place};
 use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected};
@@ -23,23 +21,20 @@ static REGIONS: AtomicU32 = AtomicU32::new(0);
 /// The same once all blocks of the last have been started.
 static ORDERED: AtomicU32 = AtomicU32::new(0);
 static BLOCKS_LEFT: Countdown = Countdown::new();
+
 /// Begins a region: from here on the calling thread is member 0.
 #[inline]
-pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Region) {
-    let Plan {
-        size,
-        blocks,
-        storage,
-    } = region.plan;
+pub(crate) fn begin(region: &Request<'_>, plan: Plan) {
+    let (size, blocks) = (plan.size, plan.blocks);
     FUNCTION.store(region.body.function as usize, Ordering::Relaxed);
     DATA.store(region.body.data, Ordering::Relaxed);
     SIZE.store(size, Ordering::Relaxed);
     BLOCKS.store(blocks, Ordering::Relaxed);
-    IS_SHARED.store(storage == Storage::Shared, Ordering::Relaxed);
+    IS_SHARED.store(plan.storage == Storage::Shared, Ordering::Relaxed);
     waiting::expect(blocks);
     let regions = REGIONS.load(Ordering::Relaxed).wrapping_add(1);
     REGIONS.store(regions, Ordering::Relaxed);
-    logical::note_runtime(runtime);
+    logical::note_runtime(region.start.runtime);
     IS_COMBINED.store(region.work.is_some(), Ordering::Relaxed);
     let before = SHARES_BEFORE.load(Ordering::Relaxed);
     if let Some(work) = region.work {
@@ -58,7 +53,7 @@ pub(crate) fn begin(thread: &ThreadState, runtime: &'static Runtime, region: &Re
     if size > blocks {
         liveness::watch();
     }
-    thread.set_member(Some(lead));
+    region.start.thread.set_member(Some(lead));
     carrier::begin_lead(lead);
 }
 

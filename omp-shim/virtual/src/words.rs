@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use super::kernel;
 
 /// A memory model.
-/// A memory model.
 pub(super) trait Words {
     /// An atomic flag.
     type Flag: Word<bool>;
