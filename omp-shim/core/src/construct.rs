@@ -19,6 +19,7 @@ pub struct Body {
 }
 
 /// How a region begins in a virtual team.
+#[derive(Clone, Copy)]
 pub enum Form {
     /// It must not be virtual.
     Real,
