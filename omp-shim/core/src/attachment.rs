@@ -23,7 +23,6 @@ use crate::shield::shielded;
 use crate::thread_state::{self, ThreadState};
 use crate::{environment, logical};
 
-/// A page and its settings.
 struct Attachment {
     page: ClientPage,
     /// The mode chosen at launch; the page can only restrict it.
@@ -131,7 +130,6 @@ fn claim_slot(thread: &ThreadState) -> Option<SlotClaim<'static>> {
     })
 }
 
-/// Whether a process has ended.
 fn is_gone(process: u32) -> bool {
     let Ok(process) = libc::pid_t::try_from(process) else {
         return true;

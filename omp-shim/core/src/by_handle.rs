@@ -32,7 +32,6 @@ use crate::shield::shielded;
 use crate::symbols::{Symbol, Uses};
 use crate::{caller, logical, looked_up, thread_state};
 
-/// How a lookup continues.
 #[repr(C)]
 struct Course {
     /// By a jump to this one; null where there is an answer.
@@ -57,7 +56,6 @@ unsafe fn is_openmp(name: *const c_char) -> bool {
         .any(begins)
 }
 
-/// Decides how the program's lookup continues.
 unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: usize) -> Course {
     let go_on = |next| Course {
         next,

@@ -242,7 +242,6 @@ fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
     search.found
 }
 
-/// A module inside the callback.
 struct View<'a> {
     info: &'a libc::dl_phdr_info,
 }

@@ -158,7 +158,6 @@ pub(super) const BEING_MADE: u64 = u64::MAX;
 pub struct SharedLoop {
     /// The loop's number, or one of the above.
     pub(super) state: AtomicU64,
-    /// Threads that have left it.
     pub(super) left: AtomicU32,
     from: AtomicU64,
     to: AtomicU64,

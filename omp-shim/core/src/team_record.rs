@@ -46,7 +46,6 @@ pub struct TeamRecord {
     pub loops_of_region: Option<&'static SharedLoops>,
     /// The last loop of which a thread has found that there is no more of it.
     exhausted: AtomicU32,
-    /// How many of them are parked.
     parked: AtomicU32,
 }
 
@@ -67,7 +66,6 @@ pub enum Beginning {
 }
 
 impl Drop for TeamRecord {
-    /// The region has ended.
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(loops_of_region) = self.loops_of_region {

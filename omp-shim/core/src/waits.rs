@@ -45,7 +45,6 @@ static WORK_CAME_UP: AtomicU32 = AtomicU32::new(0);
 pub struct Waits {
     /// Of those after a long one, how many are still to be measured.
     watchful: Cell<u16>,
-    /// Waits still to be skipped.
     to_skip: Cell<u16>,
     /// Waits that the next one measured stands for, besides itself.
     skipped: Cell<u16>,
@@ -58,7 +57,6 @@ pub struct Waits {
 }
 
 thread_block! {
-    /// Those of the calling thread.
     waits: Waits, "mapper_omp_waits"
 }
 

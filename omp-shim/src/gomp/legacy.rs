@@ -31,17 +31,13 @@ pub(crate) struct OpenLegacy {
     team: Team,
     /// What the thread was part of before.
     part: Part,
-    /// The region around it.
     around: Option<NonNull<OpenLegacy>>,
 }
 
-/// Who runs it.
 enum Team {
-    /// The runtime's threads.
     Real,
     /// The runtime's, within a virtual team.
     Nested(OpenNested),
-    /// Logical threads.
     Logical,
 }
 
@@ -165,7 +161,6 @@ unsafe extern "C-unwind" fn GOMP_parallel_end() {
     core::arch::naked_asm!(note_caller!(), "jmp {end}", end = sym parallel_end)
 }
 
-/// Has the runtime end the region.
 fn end_real(runtime: &Runtime) {
     let run = real!(runtime, Symbol::GOMP_parallel_end, fn());
     // SAFETY: it takes nothing.

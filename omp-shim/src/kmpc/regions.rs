@@ -166,11 +166,9 @@ unsafe extern "C-unwind" fn fork_begin(
     unsafe { fork_begin_anew(location, count, function, frame) }
 }
 
-/// What a region of libomp's runs.
 #[derive(Clone, Copy)]
 struct Microtask {
     function: *const c_void,
-    /// Arguments that it gets.
     count: c_int,
     /// 0 without a `num_threads` clause.
     asked: u32,

@@ -42,7 +42,6 @@ struct Loop {
     increment: i128,
 }
 
-/// A thread's part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
     lower: i128,
@@ -84,7 +83,6 @@ impl Loop {
 /// Who divides a loop that is to be divided anew.
 #[derive(Clone, Copy, Debug)]
 struct Division {
-    /// Threads of the team.
     members: u32,
     /// Those that do most of it; at least one.
     active: u32,

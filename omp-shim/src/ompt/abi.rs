@@ -13,15 +13,11 @@ pub(crate) type Data = AtomicU64;
 /// A function that the runtime returns by name; null if it has none.
 pub(crate) type AnyFunction = *mut c_void;
 
-/// `ompt_function_lookup_t`.
 pub(crate) type Lookup = unsafe extern "C" fn(*const c_char) -> AnyFunction;
 /// `ompt_initialize_t`: 0 to be left alone, anything else to be told of events.
 pub(crate) type Initialize = unsafe extern "C" fn(Lookup, c_int, *mut Data) -> c_int;
-/// `ompt_finalize_t`.
 pub(crate) type Finalize = unsafe extern "C" fn(*mut Data);
-/// `ompt_set_callback_t`.
 pub(crate) type SetCallback = unsafe extern "C" fn(c_int, AnyFunction) -> c_int;
-/// `ompt_get_thread_data_t`.
 pub(crate) type GetThreadData = unsafe extern "C" fn() -> *mut Data;
 /// `ompt_get_parallel_info_t`: whether there is a region so many levels out, its data and the size of its team.
 pub(crate) type GetParallelInfo = unsafe extern "C" fn(c_int, *mut *mut Data, *mut c_int) -> c_int;
@@ -45,7 +41,6 @@ pub(crate) struct StartResult {
     pub(crate) data: Data,
 }
 
-/// `ompt_start_tool_t`.
 pub(crate) type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const StartResult;
 
 /// Events, as `ompt_callbacks_t` numbers them.

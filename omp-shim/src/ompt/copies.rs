@@ -66,7 +66,6 @@ impl Copy {
 
 pub(super) static COPIES: [Copy; ROOM] = [const { Copy::new() }; ROOM];
 
-/// The copy with that number.
 #[inline(always)]
 pub(crate) fn copy<const N: usize>() -> &'static Copy {
     const {

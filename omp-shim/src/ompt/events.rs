@@ -31,7 +31,6 @@ use crate::ompt::abi::{
 };
 use crate::ompt::copies::{Copy, copy};
 
-/// Where the shim itself lies.
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_LEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -45,7 +44,6 @@ fn is_own(address: usize) -> bool {
     address.wrapping_sub(OWN_START.load(Ordering::Relaxed)) < OWN_LEN.load(Ordering::Relaxed)
 }
 
-/// The callbacks of one copy.
 pub(crate) struct Callbacks {
     /// Those without which there is nothing to count.
     pub(crate) regions: [(Event, AnyFunction); 2],

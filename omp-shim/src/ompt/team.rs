@@ -34,7 +34,6 @@ const LEAST: u32 = 2;
 type Set = unsafe extern "C" fn(c_int);
 type Get = unsafe extern "C" fn() -> c_int;
 
-/// The setting of a copy.
 #[derive(Debug)]
 pub(crate) struct Sizing {
     /// `omp_set_num_threads`; null where there is none.
@@ -107,7 +106,6 @@ struct Beginning {
     setting: u32,
     /// `None` for the first of the thread.
     usual: Option<Usual>,
-    /// What the allocation allows.
     limit: u32,
 }
 

@@ -55,7 +55,6 @@ struct Kept {
 pub(crate) struct Known {
     /// Its entry, if it has one.
     pub(crate) region: Option<&'static region_table::Entry>,
-    /// Its identity.
     pub(crate) identity: u64,
 }
 
@@ -158,7 +157,6 @@ impl Similar {
         }
     }
 
-    /// The region is over.
     #[inline(always)]
     pub(crate) fn release(self) {
         // SAFETY: it is in this thread's storage; this cell is the thread's own.
@@ -178,7 +176,6 @@ impl Place {
     /// Where the address of the team record lies in it.
     pub(crate) const CREW_OFFSET: usize = offset_of!(Self, record);
 
-    /// Nothing yet.
     #[inline(always)]
     pub(crate) const fn empty() -> Self {
         Self {
@@ -236,7 +233,6 @@ impl Place {
         unsafe { (&raw mut (*there).record).write(record) };
     }
 
-    /// The region is over.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         let record = core::mem::replace(&mut self.record, null());

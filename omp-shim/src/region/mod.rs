@@ -32,7 +32,6 @@ pub(crate) struct OpenRegion {
     timing: Option<Timing>,
 }
 
-/// A region that is being timed.
 #[derive(Clone, Copy)]
 struct Timing {
     region: &'static region_table::Entry,
@@ -46,11 +45,9 @@ struct Timing {
 pub(crate) struct Started {
     /// `num_threads` to pass on.
     pub(crate) num_threads: u32,
-    /// For [`end`].
     pub(crate) open: OpenRegion,
 }
 
-/// A region on the routine path.
 #[derive(Clone, Copy)]
 pub(crate) enum Routine {
     /// It is counted in the thread's own slot.
@@ -99,7 +96,6 @@ fn degree_is_at_rest(thread: &ThreadState, region: Option<&region_table::Entry>)
                 .is_none_or(|region| region.degree.is_at_rest(thread.initial_max_threads.get()))
 }
 
-/// Whether [`end_routine`] only has to count.
 #[inline(always)]
 pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
     waits::are_counted()
@@ -241,7 +237,6 @@ pub(crate) fn os_threads(function: usize, limit: u32, open: &mut OpenRegion) -> 
     }
 }
 
-/// The time stamp counter.
 #[inline(always)]
 fn now_ticks() -> u64 {
     // SAFETY: every x86_64 processor has it; a program that has it forbidden (`PR_SET_TSC`) asked for the fault.

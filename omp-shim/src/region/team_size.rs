@@ -16,7 +16,6 @@ pub(crate) struct Request<E: FnOnce() -> Option<TeamsOff>> {
     pub(crate) asked: u32,
     /// Why an earlier call makes the program's teams exact, if so; called only when the team would shrink.
     pub(crate) exact: E,
-    /// It is the thread's first region.
     pub(crate) first: bool,
     /// The team that the program would use by itself.
     pub(crate) initial_max: u32,
@@ -35,7 +34,6 @@ pub(crate) enum Verdict {
     Lower(u32),
 }
 
-/// Decides on a region.
 #[inline(always)]
 pub(crate) fn decide<E: FnOnce() -> Option<TeamsOff>>(request: Request<E>) -> Verdict {
     match request.asked {

@@ -31,9 +31,7 @@ const LOOK_NS: u64 = 10_000_000;
 
 /// Turns that the launcher chose; 0 while no libgomp has been met whose counts are known.
 static TURNS: AtomicU32 = AtomicU32::new(0);
-/// The libgomps of this process.
 static MET: [AtomicPtr<SpinCounts>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
-/// When to look next.
 static NEXT_LOOK_NS: AtomicU64 = AtomicU64::new(0);
 /// CPUs at the last look.
 static CPUS: AtomicU32 = AtomicU32::new(0);

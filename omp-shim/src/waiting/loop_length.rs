@@ -35,7 +35,6 @@ pub(crate) enum Excess {
 }
 
 impl LoopLength {
-    /// Nothing seen.
     pub(crate) const fn new() -> Self {
         Self {
             short_in_a_row: AtomicU32::new(0),

@@ -42,7 +42,6 @@ static LOOPS: LoopLength = LoopLength::new();
 /// Whether a loop's iterations are dispensed in chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dispensed {
-    /// They are.
     Always,
     /// `schedule(runtime)`: it depends on the schedule that is set.
     IfScheduled,

@@ -29,7 +29,6 @@ pub(crate) struct SpinCounts {
     throttled: Count,
 }
 
-/// A count.
 #[derive(Debug)]
 struct Count {
     word: &'static AtomicU64,

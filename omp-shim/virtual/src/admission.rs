@@ -24,7 +24,6 @@ use mapper_shim_core::{
 
 use super::{kernel, kernel_state, preserved, storage, thread_pointer};
 
-/// What is known.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
 const UNKNOWN: u32 = 0;
 const GRANTED: u32 = 1;
@@ -85,7 +84,6 @@ fn examine() -> bool {
     false
 }
 
-/// What speaks against virtual teams.
 fn obstacle() -> Option<TeamsOff> {
     thread_pointer::prepare();
     if kernel::has_shadow_stack() || !kernel::register_memory_barrier() {

@@ -12,11 +12,9 @@ use super::waiting::Lock;
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Carrier {
-    /// Members of the block.
     pub(super) len: AtomicU32,
     /// Those that neither wait at a barrier nor are through with the region.
     pub(super) left: AtomicU32,
-    /// Those through with the region.
     pub(super) done: AtomicU32,
     /// Barriers that the block has passed, in units of `BARRIER`.
     pub(super) barriers_passed: AtomicU32,
@@ -27,7 +25,6 @@ pub(crate) struct Carrier {
     pub(super) gate: Gate,
     /// The carrier's OS thread holds the lock.
     pub(super) holds_lock: AtomicBool,
-    /// Members on other OS threads.
     pub(super) on_loan: AtomicU32,
     pub(super) lock: Lock,
     /// Changes when a member on another OS thread has stopped.

@@ -179,7 +179,6 @@ unsafe extern "C-unwind" {
 /// What storage a context is continued under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Base {
-    /// What is in force.
     InForce,
     /// That of the thread whose context it is.
     Of(ThreadPointer),
@@ -211,7 +210,6 @@ impl HandOff {
         }
     }
 
-    /// Nothing.
     #[inline(always)]
     pub(super) fn silent() -> Self {
         static NOBODYS: AtomicBool = AtomicBool::new(false);

@@ -63,7 +63,6 @@ pub(super) struct Sizes {
     pub(super) usual: u32,
     /// The most.
     pub(super) limit: u32,
-    /// The runtime may choose smaller ones.
     pub(super) are_dynamic: bool,
 }
 

@@ -33,7 +33,6 @@ pub(super) use signal::come_before;
 use super::c_library::{self, fail, in_place_of_c_library};
 use super::{kernel, pool, quiet_thread};
 
-/// A call that another thread makes.
 struct ProxyCall<'a> {
     call: &'a dyn Fn() -> c_int,
     answer: AtomicI32,

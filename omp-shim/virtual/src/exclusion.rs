@@ -76,7 +76,6 @@ impl Member {
 struct Locks {
     /// The address of its function for critical sections without a name; 0 while nobody has the place.
     runtime: AtomicUsize,
-    /// For critical sections without a name.
     unnamed: RuntimesLock,
     /// For updates for which the CPU has no atomic instruction.
     atomic: RuntimesLock,

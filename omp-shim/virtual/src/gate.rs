@@ -26,7 +26,6 @@ use super::words::{Native, Word as _, Words};
 /// What other OS threads may do with a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
-    /// Nothing.
     KeepAway,
     /// Anything, under the lock.
     MayTouchIt,
@@ -36,7 +35,6 @@ pub(super) enum Others {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Visits(usize);
 
-/// The states of one carrier.
 #[repr(C)]
 pub(super) struct Gate<W: Words = Native> {
     /// Goes up each time the carrier comes into the shim.

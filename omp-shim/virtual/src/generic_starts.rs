@@ -29,7 +29,6 @@ struct Extras {
     reductions: *mut usize,
     /// The size of the memory wanted, then its place; or null.
     memory: *mut *mut c_void,
-    /// The caller's function.
     symbol: Symbol,
 }
 

@@ -115,7 +115,6 @@ pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
     futex(word, libc::FUTEX_WAKE, count, null());
 }
 
-/// Lets another thread have the CPU.
 pub(super) fn sched_yield() -> i32 {
     // SAFETY: takes nothing.
     unsafe { call(libc::SYS_sched_yield, [0; 4]) as i32 }
@@ -131,7 +130,6 @@ pub(super) fn thread_number() -> libc::pid_t {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SignalAction {
-    /// The address of the handler.
     pub(super) handler: usize,
     pub(super) flags: u64,
     /// What handlers return through.

@@ -43,7 +43,6 @@ pub(super) struct Imports {
 }
 
 impl Imports {
-    /// The module imports this.
     pub(super) fn note(&mut self, name: &CStr) {
         let name = name.to_bytes();
         self.has_constructs |=

@@ -57,7 +57,6 @@ const IDLE_LOOKS: u32 = 40;
 /// How often the watcher begins at most: each panic costs the program a message.
 const WATCHES: u32 = 3;
 
-/// What the watcher does.
 static WATCHER: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
 const AWAKE: u32 = 1;
@@ -111,7 +110,6 @@ fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
     }
 }
 
-/// Starts the watcher.
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
         watch_anew(look_for_ever, || give_up(TeamsOff::Unwatched));
@@ -201,7 +199,6 @@ struct Budget {
 enum Prospect {
     /// It goes on in its virtual team.
     GoOn,
-    /// It gets real teams.
     RealTeams,
 }
 

@@ -37,11 +37,9 @@ pub(super) struct State(u32);
 impl State {
     /// It has not begun the region yet.
     pub(super) const UNSTARTED: Self = Self(0);
-    /// It could go on.
     pub(super) const READY: Self = Self(1);
     /// It runs, on its carrier or its host.
     pub(super) const RUNNING: Self = Self(2);
-    /// It is through with the region.
     pub(super) const DONE: Self = Self(3);
 
     /// It waits at the barrier after so many passed ones of its block.
@@ -61,7 +59,6 @@ pub(crate) struct Member {
     /// Its number in the team.
     pub(super) id: u32,
     state: AtomicU32,
-    /// The first member of its block.
     lead: AtomicPtr<Member>,
     /// The one that follows it there, the first after the last.
     next: AtomicPtr<Member>,
@@ -80,7 +77,6 @@ pub(crate) struct Member {
     pub(super) stack_top: AtomicUsize,
     /// Worksharing constructs it has entered, in the life of the pool.
     pub(super) shares_entered: AtomicU64,
-    /// The construct it is in.
     pub(super) share: AtomicPtr<Share>,
     /// Static chunks it has had there.
     pub(super) trips: AtomicU64,
@@ -95,7 +91,6 @@ pub(crate) struct Member {
 
     /// The last region in which its OS thread carried a block.
     pub(super) carried: AtomicU32,
-    /// Orders to its OS thread.
     pub(super) mailbox: Mailbox,
     /// Whom its OS thread is to host.
     pub(super) guest: AtomicPtr<Member>,
@@ -198,7 +193,6 @@ impl Member {
             || (state > State::DONE.0 && state != State::waiting(barriers_passed).0)
     }
 
-    /// The first member of its block.
     #[inline(always)]
     pub(super) fn lead(&self) -> &'static Member {
         // SAFETY: set by `join` before the member runs; members are never freed.

@@ -14,7 +14,6 @@ use super::pool::{MEMBERS, MOST_MEMBERS, STARTED, member};
 use super::region::{BLOCKS, MEETING, RUNS};
 use super::{control_variables, credentials, liveness, shares, storage, thread_pointer};
 
-/// A thread owns the pool.
 static OWNED: AtomicBool = AtomicBool::new(false);
 
 /// Up to when the waiting of parked threads has been counted; 0 when it has not yet.

@@ -7,7 +7,6 @@ use super::kernel;
 use super::member::Member;
 use super::thread_pointer::{self, ThreadPointer};
 
-/// Most members of a team.
 pub(super) const MOST_MEMBERS: u32 = 512;
 /// Room for [`MOST_MEMBERS`], of which the first so many exist and have an OS thread. Null before it exists.
 pub(super) static MEMBERS: AtomicPtr<Member> = AtomicPtr::new(null_mut());

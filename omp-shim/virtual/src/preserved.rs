@@ -32,7 +32,6 @@ static MASK_BEFORE: AtomicU64 = AtomicU64::new(0);
 /// The exception flags in the x87 unit's status word.
 const EXCEPTIONS: u16 = 0x3f;
 
-/// Whether anything is to be kept.
 #[inline(always)]
 pub(super) fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) != 0
@@ -73,7 +72,6 @@ impl Preserved {
         }
     }
 
-    /// What the calling thread has.
     pub(super) fn of_this_thread() -> Self {
         let wanted = WANTED.load(Ordering::Acquire);
         let mut preserved = Self {
@@ -138,7 +136,6 @@ pub(super) struct PreservedState {
 }
 
 impl PreservedState {
-    /// Keeps what the calling thread has.
     #[inline(always)]
     pub(super) fn keep(&self) {
         if is_wanted() {
@@ -190,7 +187,6 @@ const NO_STACK: libc::stack_t = libc::stack_t {
     ss_size: 0,
 };
 
-/// The x87 unit's exception flags.
 fn flags() -> u16 {
     let status: u16;
     // SAFETY: reads a register of the calling thread's.

@@ -19,7 +19,6 @@ use crate::region;
 enum Hidden {
     /// In no virtual region of the runtime that is called.
     Nowhere,
-    /// It is a member.
     Member(&'static Member),
     /// It is in a real region that the member began.
     Within(&'static Member),

@@ -15,14 +15,12 @@ use super::storage::Storage;
 use super::waiting::Rendezvous;
 use super::{control_variables, kernel};
 
-/// The region that runs.
 pub(super) static FUNCTION: AtomicUsize = AtomicUsize::new(0);
 pub(super) static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 pub(super) static SIZE: AtomicU32 = AtomicU32::new(0);
 pub(super) static BLOCKS: AtomicU32 = AtomicU32::new(0);
 /// Members share the storage of donors.
 pub(super) static IS_SHARED: AtomicBool = AtomicBool::new(false);
-/// A region runs.
 pub(super) static RUNS: AtomicBool = AtomicBool::new(false);
 
 pub(super) static MEETING: Rendezvous = Rendezvous::new();
@@ -40,7 +38,6 @@ pub(super) fn give_up() -> bool {
     GAVE_UP.swap(true, Ordering::Relaxed)
 }
 
-/// The size of the present team.
 #[inline(always)]
 pub(super) fn size() -> u32 {
     SIZE.load(Ordering::Relaxed)

@@ -13,7 +13,6 @@ pub(crate) struct RuntimesLock {
 }
 
 impl RuntimesLock {
-    /// Free.
     pub(super) const fn new() -> Self {
         Self {
             lock: Lock::new(),

@@ -24,9 +24,7 @@ use super::shared_memory::Memory;
 /// One thread of a team, as far as the division of work goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
-    /// Its number.
     pub(super) id: u32,
-    /// Threads in the team.
     pub(super) team: u32,
     /// Static chunks it has had of this construct.
     pub(super) trips: u64,
@@ -153,7 +151,6 @@ impl Share {
         self.ticket.store(ticket(next, FREE), Ordering::Release);
     }
 
-    /// The next chunk for `asker`.
     #[inline]
     pub(super) fn dispense(&self, asker: Asker) -> Option<Chunk> {
         let count = self.count.load(Ordering::Relaxed);

@@ -10,7 +10,6 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 
-/// The memory of one place.
 pub(super) struct Memory {
     start: AtomicPtr<u8>,
     /// Bytes there are.

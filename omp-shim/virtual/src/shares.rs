@@ -29,7 +29,6 @@ static SHARES: [Share; RING] = {
 };
 /// `single` constructs that some member has taken.
 static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
-/// What `single copyprivate` hands on.
 static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 #[inline(always)]
@@ -71,14 +70,12 @@ pub(super) fn enter_share(member: &'static Member, describe: impl Fn() -> Loop) 
     member.trips.store(0, Ordering::Relaxed);
 }
 
-/// The construct that `member` is in.
 #[inline(always)]
 pub(super) fn share_of(member: &Member) -> Option<&'static Share> {
     // SAFETY: null or one of `SHARES`.
     unsafe { member.share.load(Ordering::Relaxed).as_ref() }
 }
 
-/// The next chunk for `member`.
 #[inline]
 pub(super) fn next_chunk(member: &Member) -> Option<Chunk> {
     let trips = member.trips.load(Ordering::Relaxed);

@@ -27,13 +27,11 @@ use super::{kernel, quiet_thread, storage_use};
 /// Whose thread-local storage the members of a block use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Storage {
-    /// Each its own.
     Own,
     /// All that of a donor.
     Shared,
 }
 
-/// What is known of the process.
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
 const UNKNOWN: u32 = 0;
 const MAY_SHARE: u32 = 1;

@@ -16,7 +16,6 @@ use super::{carrier, control_variables, liveness};
 
 /// The region begins inside a loop or sections.
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
-/// Regions begun.
 static REGIONS: AtomicU32 = AtomicU32::new(0);
 /// The same once all blocks of the last have been started.
 static ORDERED: AtomicU32 = AtomicU32::new(0);

@@ -13,7 +13,6 @@ use mapper_shim_core::thread_state::{self, ThreadState};
 
 use super::{c_library, kernel};
 
-/// A thread pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ThreadPointer(pub(super) usize);
 

@@ -43,7 +43,6 @@ pub(super) fn expect(carriers: u32) {
 enum Room {
     /// There is a CPU for each.
     Enough,
-    /// There are fewer CPUs than carriers.
     TooLittle,
     /// Nobody has said how many CPUs there are.
     Unknown,
@@ -183,7 +182,6 @@ impl Countdown {
         self.0.store(count, Ordering::Relaxed);
     }
 
-    /// Counts one.
     #[inline]
     pub(super) fn count(&self) {
         if self.0.fetch_sub(1, Ordering::AcqRel) == WAITER_SLEEPS | 1 {
@@ -191,7 +189,6 @@ impl Countdown {
         }
     }
 
-    /// Waits for zero.
     #[inline]
     pub(super) fn wait(&self) {
         let left = || self.0.load(Ordering::Acquire) & !WAITER_SLEEPS;
@@ -226,7 +223,6 @@ impl Rendezvous {
         self.phase.store(0, Ordering::Relaxed);
     }
 
-    /// Waits until `count` threads have come.
     pub(super) fn meet(&self, count: u32) {
         let phase = self.phase.load(Ordering::Acquire) & !1;
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == count {
@@ -269,7 +265,6 @@ impl Lock {
         unsafe { &*word.cast::<Self>() }
     }
 
-    /// Takes it if it is free.
     #[inline]
     pub(super) fn try_take(&self) -> bool {
         self.0
@@ -297,7 +292,6 @@ impl Lock {
         }
     }
 
-    /// Gives it back.
     #[inline]
     pub(super) fn give(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {

@@ -6,9 +6,7 @@ use super::kernel;
 
 /// A memory model.
 pub(super) trait Words {
-    /// An atomic flag.
     type Flag: Word<bool>;
-    /// An atomic number.
     type Number: Word<usize>;
     /// The cheap half of a fence between two threads: it keeps the compiler from changing the order.
     fn light_fence();
@@ -16,7 +14,6 @@ pub(super) trait Words {
     fn heavy_fence();
 }
 
-/// An atomic word.
 pub(super) trait Word<T>: From<T> {
     fn load(&self, order: Ordering) -> T;
     fn store(&self, value: T, order: Ordering);
