@@ -37,7 +37,7 @@ pub(crate) fn pass(
     telemetry: &mut Telemetry,
 ) {
     let started = Instant::now();
-    let cpu_time = ThreadCpuTime::now();
+    let cpu_time = thread_cpu_time();
     // Log lines of the pass carry the number of the interval.
     let span = tracing::info_span!("interval", interval = decider.decisions + 1, cause = ?trigger);
     let _entered = span.enter();
@@ -76,7 +76,8 @@ pub(crate) fn pass(
     log_decision(registry.apps.len(), &plan, [observed, decided, total]);
     // The cost of an arrival, such as opening counters, is not that of the next interval.
     if trigger == Trigger::Interval {
-        decider.adapt_interval(cpu_time.elapsed_ns(), settings);
+        let cost = thread_cpu_time().saturating_sub(cpu_time);
+        decider.adapt_interval(nanoseconds(cost), settings);
     }
 }
 
@@ -163,21 +164,9 @@ fn log_decision(applications: usize, plan: &Plan, [observed, decided, total]: [D
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct ThreadCpuTime(Duration);
-
-impl ThreadCpuTime {
-    fn now() -> Self {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        // The kernel gives neither part below 0.
-        let seconds = u64::try_from(used.tv_sec).unwrap_or_default();
-        let ns = u64::try_from(used.tv_nsec).unwrap_or_default();
-        Self(Duration::from_secs(seconds) + Duration::from_nanos(ns))
-    }
-
-    fn elapsed_ns(self) -> u64 {
-        nanoseconds(Self::now().0.saturating_sub(self.0))
-    }
+fn thread_cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(used).unwrap_or_default()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -42,6 +42,7 @@ use machine::{Machine, profile, selection};
 use mapper_host::clock::{Clock, MonotonicClock};
 use mapper_host::cpus::UsableCpus;
 use mapper_host::procfs::ProcFs;
+use mapper_host::topology::HwlocSource;
 use mapper_model::CpuSet;
 use mapper_pipeline::{Controller, Pacing};
 use registry::Registry;
@@ -58,27 +59,36 @@ use telemetry::{Telemetry, logging, metrics_server, record, service};
 const ALREADY_RUNNING: u8 = 3;
 
 fn main() -> ExitCode {
+    let Err(error) = obey() else {
+        return ExitCode::SUCCESS;
+    };
+    say(&format!("{error:#}"));
+    match error.is::<paths::AlreadyRunning>() {
+        true => ExitCode::from(ALREADY_RUNNING),
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Does what the command line says.
+fn obey() -> anyhow::Result<()> {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some(folder) = mapper_manual::asked_for(&words) {
         let section = mapper_manual::Section::Administration;
-        let written = mapper_manual::write(args::Args::command(), section, folder);
-        return done(written.map(|_| ()).map_err(Into::into));
+        mapper_manual::write(args::Args::command(), section, folder)?;
+        return Ok(());
     }
     let args = match args::Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) => args::with_hint(error, &words).exit(),
     };
     if args.config_schema {
-        return done(file::ConfigFile::schema().and_then(|schema| print(&schema)));
+        return print(&file::ConfigFile::schema()?);
     }
     if let Some(args::Task::Calibrate { out }) = &args.task {
-        return done(profile::calibrate(&args, out.as_deref()));
+        return profile::calibrate(&args, out.as_deref());
     }
     let only_check = args.check_config;
-    let settings = match Settings::gather(args) {
-        Ok(settings) => settings,
-        Err(error) => return fail(&error, 1),
-    };
+    let settings = Settings::gather(args)?;
     if only_check {
         for moved in &settings.moved {
             say(&format!("warning: {moved}"));
@@ -87,26 +97,11 @@ fn main() -> ExitCode {
             // It may be another machine's file.
             say(&format!("warning: {error:#}"));
         }
-        return done(print(&settings.checked()));
+        return print(&settings.checked());
     }
     logging::start();
     former_places::warn_of(&settings.moved);
-    match run(settings) {
-        Err(error) if error.is::<paths::AlreadyRunning>() => fail(&error, ALREADY_RUNNING),
-        outcome => done(outcome),
-    }
-}
-
-fn done(outcome: anyhow::Result<()>) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, 1),
-    }
-}
-
-fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
-    say(&format!("{error:#}"));
-    ExitCode::from(status)
+    run(settings)
 }
 
 fn say(line: &str) {
@@ -142,11 +137,11 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     settings.pipeline.machine = profile::thresholds(
         &settings.machine_profile,
         &settings.pipeline.machine,
-        &topology.value,
+        &topology,
     )?;
     let counters = selection::counters(settings.counters)?;
     let enforcer = selection::enforcer(&settings)?;
-    let mut controller = Controller::new(settings.pipeline.clone(), topology.value)
+    let mut controller = Controller::new(settings.pipeline.clone(), topology)
         .context("configuration names no policy")?;
     let state_dir = settings.state_dir.as_deref();
     let state_dir = state_dir.map(StateDir::open).transpose()?;
@@ -168,7 +163,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         enforcer_selection: enforcer.selection,
         counters: counters.value,
         counters_selection: counters.selection,
-        topology_source: topology.source,
+        topology_source: Box::new(HwlocSource::ThisMachine),
         usable_cpus: UsableCpus::system(settings.reserve.clone()),
         sleep: Sleep::until_now(clock.as_ref()),
         clock,

@@ -106,20 +106,13 @@ pub(crate) struct Whom {
 }
 
 impl Whom {
-    /// Looks the names in rule `number` up.
-    pub(crate) fn resolve(
-        number: usize,
-        users: &[String],
-        groups: &[String],
-    ) -> Result<Self, UnknownName> {
+    /// Looks names up; an error says which does not exist.
+    pub(crate) fn resolve(users: &[String], groups: &[String]) -> Result<Self, String> {
         let resolve = |what, name: &String, found: fn(&str) -> Option<u32>| {
-            let unknown = || UnknownName {
-                number,
-                what,
-                name: name.clone(),
-            };
             let id = name.parse().ok().or_else(|| found(name));
-            id.ok_or_else(unknown)
+            id.ok_or_else(|| {
+                format!("{what} {name:?} does not exist; give the name or number of one that does")
+            })
         };
         let uid = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
         let gid = |name: &str| Some(Group::from_name(name).ok()??.gid.as_raw());
@@ -139,19 +132,23 @@ impl Whom {
     }
 }
 
+/// A rule that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rule {number}: {what} {name:?} does not exist; give the name or number of one that does")]
-pub(crate) struct UnknownName {
-    /// The place of the rule, counted from 1.
+#[error("{list} rule {number}: {why}")]
+pub(crate) struct BadRule {
+    /// The key of its list.
+    pub(crate) list: &'static str,
+    /// Its place there, counted from 1.
     pub(crate) number: usize,
-    what: &'static str,
-    name: String,
+    pub(crate) why: String,
 }
 
 impl Access {
-    pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, UnknownName> {
+    pub(crate) fn resolve(rules: &[AccessRule]) -> Result<Self, BadRule> {
         let one = |(number, rule): (usize, &AccessRule)| {
-            let whom = Whom::resolve(number, &rule.users, &rule.groups)?;
+            let list = "access";
+            let whom = Whom::resolve(&rule.users, &rule.groups);
+            let whom = whom.map_err(|why| BadRule { list, number, why })?;
             Ok((whom, rule.clone()))
         };
         let resolved = (1..).zip(rules).map(one);

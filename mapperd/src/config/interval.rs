@@ -9,7 +9,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interval(Duration);
 
-/// A text that is no valid interval.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("interval {0:?}: give 20ms to 10s, such as 1s or 250ms")]
 pub(crate) struct BadInterval(String);

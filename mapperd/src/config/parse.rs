@@ -27,15 +27,11 @@ impl ConfigFile {
             let bad = bad.with_given_key(&file.moved);
             bail!("{}{bad}", place(text, &bad.key));
         }
-        if let Some(bad) = ranges::first_bad_rule(&file.access) {
-            bail!("{}{bad}", place_of_rule(text, "access", bad.number));
-        }
-        if let Err(error) = Access::resolve(&file.access) {
-            let line = place_of_rule(text, "access", error.number);
-            bail!("{line}access {error}");
-        }
-        if let Err(error) = ProgramRules::resolve("", &file.program) {
-            bail!("{}{error}", place_of_rule(text, "program", error.number()));
+        let rules = ranges::check_grants(&file.access)
+            .and_then(|()| Access::resolve(&file.access))
+            .and_then(|_| ProgramRules::resolve("", &file.program));
+        if let Err(bad) = rules {
+            bail!("{}{bad}", place_of_rule(text, bad.list, bad.number));
         }
         Ok(file)
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-/// The process at the other end of a connection, as the kernel names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     pub(crate) pid: u32,

@@ -4,7 +4,7 @@
 //! programs that the project has tested in a team mode. In each the first rule that fits the program and its user
 //! decides; [`terms`](crate::requests::terms) combines them with the options of the user.
 
-use crate::config::access::{UnknownName, Whom};
+use crate::config::access::{BadRule, Whom};
 use crate::config::peer::Peer;
 use crate::config::types::parsed;
 use mapper_control::schema::{Program, RuntimeChoice, Schedule, Threads};
@@ -123,43 +123,6 @@ impl TryFrom<String> for BuildId {
     }
 }
 
-impl RuleError {
-    /// Which rule it is, counted from 1.
-    pub(crate) const fn number(&self) -> usize {
-        match self {
-            Self::UnknownName(error) => error.number,
-            Self::Empty { number }
-            | Self::RelativePath { number, .. }
-            | Self::PathAsName { number, .. }
-            | Self::TeamsWithoutRuntime { number, .. } => *number,
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RuleError {
-    #[error("program {0}")]
-    UnknownName(#[from] UnknownName),
-    #[error(
-        "program rule {number}: sets nothing; give teams, threads, schedule, qos, runtime or isolated"
-    )]
-    Empty { number: usize },
-    #[error(
-        "program rule {number}: path = {path:?} fits no program; give an absolute path, or one that \
-         begins with **, or the file's name alone as name"
-    )]
-    RelativePath { number: usize, path: String },
-    #[error(
-        "program rule {number}: name = {name:?} fits no program, as names have no slash; give it as path"
-    )]
-    PathAsName { number: usize, name: String },
-    #[error(
-        "program rule {number}: teams = \"{teams}\" not with runtime = \"off\"; leave one of them out"
-    )]
-    TeamsWithoutRuntime { number: usize, teams: TeamMode },
-}
-
-/// A list of rules with names looked up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ProgramRules {
     /// The file they are in, for messages.
@@ -169,36 +132,11 @@ pub(crate) struct ProgramRules {
 
 impl ProgramRules {
     /// The rules of the file `origin`.
-    pub(crate) fn resolve(origin: &str, rules: &[ProgramRule]) -> Result<Self, RuleError> {
+    pub(crate) fn resolve(origin: &str, rules: &[ProgramRule]) -> Result<Self, BadRule> {
         let one = |(number, rule): (usize, &ProgramRule)| {
-            let settles = rule.teams.is_some()
-                || rule.threads.is_some()
-                || rule.schedule.is_some()
-                || rule.qos.is_some()
-                || rule.runtime.is_some()
-                || rule.isolated.is_some();
-            if !settles {
-                return Err(RuleError::Empty { number });
-            }
-            if let Some(Pattern(path)) = &rule.path
-                && !path.starts_with('/')
-                && !path.starts_with("**")
-            {
-                let path = path.clone();
-                return Err(RuleError::RelativePath { number, path });
-            }
-            if let Some(Pattern(name)) = &rule.name
-                && name.contains('/')
-            {
-                let name = name.clone();
-                return Err(RuleError::PathAsName { number, name });
-            }
-            if let (Some(teams), Some(RuntimeChoice::Off)) = (rule.teams, rule.runtime)
-                && teams != TeamMode::Fixed
-            {
-                return Err(RuleError::TeamsWithoutRuntime { number, teams });
-            }
-            let whom = Whom::resolve(number, &rule.users, &rule.groups)?;
+            let list = "program";
+            let whom = rule.resolve();
+            let whom = whom.map_err(|why| BadRule { list, number, why })?;
             Ok((whom, rule.clone()))
         };
         let resolved = (1..).zip(rules).map(one);
@@ -234,6 +172,35 @@ impl ProgramRules {
 }
 
 impl ProgramRule {
+    /// Looks names up; an error says why the rule cannot be applied.
+    fn resolve(&self) -> Result<Whom, String> {
+        let settles = self.teams.is_some()
+            || self.threads.is_some()
+            || self.schedule.is_some()
+            || self.qos.is_some()
+            || self.runtime.is_some()
+            || self.isolated.is_some();
+        if !settles {
+            let why = "sets nothing; give teams, threads, schedule, qos, runtime or isolated";
+            return Err(why.to_owned());
+        }
+        match (&self.path, &self.name, self.teams, self.runtime) {
+            (Some(Pattern(path)), ..) if !path.starts_with('/') && !path.starts_with("**") => {
+                Err(format!(
+                    "path = {path:?} fits no program; give an absolute path, or one that begins with **, or \
+                     the file's name alone as name"
+                ))
+            }
+            (_, Some(Pattern(name)), ..) if name.contains('/') => Err(format!(
+                "name = {name:?} fits no program, as names have no slash; give it as path"
+            )),
+            (.., Some(teams), Some(RuntimeChoice::Off)) if teams != TeamMode::Fixed => Err(
+                format!("teams = \"{teams}\" not with runtime = \"off\"; leave one of them out"),
+            ),
+            _ => Whom::resolve(&self.users, &self.groups),
+        }
+    }
+
     fn is_for(&self, program: Option<&Program>) -> bool {
         let Some(program) = program else {
             return self.path.is_none() && self.name.is_none() && self.build_id.is_none();

@@ -4,13 +4,12 @@
 //! a threshold that cannot be reached. Each is refused with its line, its key and a fix when the file is read. Later it
 //! could only be changed silently, or would switch a limit off, since no comparison with NaN holds.
 
-use crate::config::access::AccessRule;
+use crate::config::access::{AccessRule, BadRule};
 use crate::config::file::{ConfigFile, Expert};
 use crate::config::moved::Moved;
 use std::fmt;
 use std::path::Path;
 
-/// A value outside its range.
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) key: Vec<&'static str>,
@@ -45,7 +44,6 @@ impl fmt::Display for Outside {
     }
 }
 
-/// Which numbers a key takes.
 struct Range {
     contains: fn(f64) -> bool,
     fix: &'static str,
@@ -189,21 +187,16 @@ fn pair_outside(expert: &Expert) -> Option<Outside> {
     })
 }
 
-/// A rule under `[[access]]` that is invalid.
-#[derive(Debug, thiserror::Error)]
-#[error("access rule {number}: {outside}")]
-pub(crate) struct BadRule {
-    /// Counted from 1.
-    pub(crate) number: usize,
-    outside: Outside,
-}
-
-/// The first access rule that grants what cannot be granted.
-pub(crate) fn first_bad_rule(rules: &[AccessRule]) -> Option<BadRule> {
-    rules.iter().zip(1..).find_map(|(rule, number)| {
-        let outside = grant_outside(rule)?;
-        Some(BadRule { number, outside })
-    })
+/// Whether every access rule grants only what can be granted.
+pub(crate) fn check_grants(rules: &[AccessRule]) -> Result<(), BadRule> {
+    let bad = (1..).zip(rules).find_map(|(number, rule)| {
+        Some(BadRule {
+            list: "access",
+            number,
+            why: grant_outside(rule)?.to_string(),
+        })
+    });
+    bad.map_or(Ok(()), Err)
 }
 
 fn grant_outside(rule: &AccessRule) -> Option<Outside> {

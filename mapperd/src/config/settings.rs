@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 
 const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
 
-/// All settings of the daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) audience: Audience,
@@ -46,7 +45,6 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads everything again, as at the start.
     pub(crate) fn gather_again(&self) -> anyhow::Result<Self> {
         Self::gather(self.sources.clone())
     }

@@ -15,7 +15,6 @@ where
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
-/// The name of an allocation policy that exists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AllocationName(pub(crate) String);
 
@@ -27,7 +26,6 @@ impl FromStr for AllocationName {
     }
 }
 
-/// The name of a placement policy that exists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MappingName(pub(crate) String);
 
@@ -59,7 +57,6 @@ pub(crate) enum EnforcerChoice {
     Affinity,
 }
 
-/// A name that is no enforcer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown enforcer {0:?}: give auto, cgroup or affinity")]
 pub(crate) struct UnknownEnforcer(String);
@@ -95,14 +92,12 @@ pub(crate) fn base_directory(name: &str, below_home: &str) -> Option<PathBuf> {
     variable(name).or_else(|| Some(variable("HOME")?.join(below_home)))
 }
 
-/// Where the profile is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ProfilePlace {
     /// Named by the operator: it has to exist and be valid.
     Named(PathBuf),
     /// The default place.
     Usual(PathBuf),
-    /// There is no such place.
     Nowhere,
 }
 

@@ -85,7 +85,6 @@ impl Machine {
         })
     }
 
-    /// Watches for the end of an application's processes.
     pub(crate) fn watch(&self, app: AppId, first_process: Option<OwnedFd>) -> Watches {
         let mut watches = Watches::default();
         if let Some(process) = first_process {
@@ -97,7 +96,6 @@ impl Machine {
         watches
     }
 
-    /// The process that has this pid now.
     pub(crate) fn process(&self, pid: u32) -> Process {
         Process {
             pid,
@@ -105,7 +103,6 @@ impl Machine {
         }
     }
 
-    /// Whether a process still runs.
     pub(crate) fn is_alive(&self, process: Process) -> bool {
         self.started_ticks(process.pid) == Some(process.started_ticks)
     }

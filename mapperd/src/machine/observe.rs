@@ -11,7 +11,6 @@ use mapper_model::{Activity, AppObservation, CpuSet, Observation, Reading, Threa
 /// Threads of an application whose state is read, at most.
 const THREADS_READ: usize = 64;
 
-/// The observation for decision `tick`.
 pub(crate) fn observe(
     tick: u64,
     trigger: Trigger,
@@ -21,31 +20,24 @@ pub(crate) fn observe(
     let now_ns = machine.clock.now_ns();
     let usable = less_housekeeping(registry, machine, left_by_operator(registry, machine));
     let apps_count = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
-    let setting = Setting {
-        now_ns,
-        equal_share: usable.len() / apps_count.max(1),
-    };
-    let apps = registry
-        .apps
-        .iter_mut()
-        .map(|app| observe_one(app, &setting, machine))
-        .collect();
+    let equal_share = usable.len() / apps_count.max(1);
+    let apps = registry.apps.iter_mut();
+    let apps = apps.map(|app| observe_one(app, now_ns, equal_share, machine));
     Observation {
         tick,
         now_ns,
         trigger,
         usable,
-        apps,
+        apps: apps.collect(),
     }
 }
 
-struct Setting {
+fn observe_one(
+    app: &mut App,
     now_ns: u64,
     equal_share: u32,
-}
-
-fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppObservation {
-    let now_ns = setting.now_ns;
+    machine: &mut Machine,
+) -> AppObservation {
     let id = app.record.id;
     // No CPUs have been assigned to a newcomer yet.
     if app.record.standing != Standing::Pending
@@ -83,7 +75,7 @@ fn observe_one(app: &mut App, setting: &Setting, machine: &mut Machine) -> AppOb
     let page = app.page.as_ref();
     let wish = page.and_then(|page| page.reader.own_report(now_ns).cpus);
     let mut spec = app.record.spec.clone();
-    spec.cpus = page::narrowed(spec.cpus, wish, setting.equal_share);
+    spec.cpus = page::narrowed(spec.cpus, wish, equal_share);
     AppObservation {
         app: id,
         spec,

@@ -5,7 +5,6 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 
-/// Why a process cannot be watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenProcessError {
     #[error("pid {0}: no such process")]
@@ -23,7 +22,6 @@ pub(crate) fn descriptor(pid: u32) -> Result<OwnedFd, OpenProcessError> {
     })
 }
 
-/// Whether the process of a descriptor has ended.
 pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     let immediately = Timespec {

@@ -12,7 +12,6 @@ use anyhow::{Context, bail};
 use mapper_host::calibrate::{self, Calibration, FORMAT, Fingerprint};
 use mapper_host::cpus::{UsableCpus, own_affinity};
 use mapper_model::{CpuSet, MachineProfile, Topology};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::io::Write as _;
@@ -38,18 +37,16 @@ pub(crate) fn thresholds(
     };
     match place {
         ProfilePlace::Named(path) => measured(path),
-        ProfilePlace::Usual(path) if path.try_exists().unwrap_or(false) => {
-            Ok(measured(path).map_or_else(
-                |error| {
-                    tracing::warn!("{error:#}; using the default thresholds");
-                    configured.clone()
-                },
-                |thresholds| {
-                    tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
-                    thresholds
-                },
-            ))
-        }
+        ProfilePlace::Usual(path) if path.try_exists().unwrap_or(false) => match measured(path) {
+            Ok(thresholds) => {
+                tracing::info!(path = %path.display(), "using the thresholds measured on this machine");
+                Ok(thresholds)
+            }
+            Err(error) => {
+                tracing::warn!("{error:#}; using the default thresholds");
+                Ok(configured.clone())
+            }
+        },
         ProfilePlace::Usual(_) | ProfilePlace::Nowhere => Ok(configured.clone()),
     }
 }
@@ -101,7 +98,7 @@ pub(crate) fn calibrate(args: &Args, out: Option<&Path>) -> anyhow::Result<()> {
             bail!("no place for the profile: set HOME, or name one with --out")
         }
     };
-    let topology = selection::topology()?.value;
+    let topology = selection::topology()?;
     let usable = usable(Settings::reserve(args)?, &topology)?;
     warn_of_other_work(usable.len());
     // An error is reported before the measurement.
@@ -176,16 +173,14 @@ fn in_words(found: &Calibration) -> String {
     let mut text = String::new();
     let keys = calibrate::Thresholds::KEYS.into_iter();
     for (key, value) in keys.zip(found.machine.values()) {
-        let reason = |reasons: &BTreeMap<String, String>| reasons.get(key).cloned();
+        let reasons = match value {
+            Some(_) => &found.how,
+            None => &found.kept,
+        };
+        let why = reasons.get(key).cloned().unwrap_or_default();
         let _ = match value {
-            Some(value) => {
-                let how = reason(&found.how).unwrap_or_default();
-                writeln!(text, "{key} = {value:.4e}: {how}")
-            }
-            None => {
-                let why = reason(&found.kept).unwrap_or_default();
-                writeln!(text, "{key} keeps its default: {why}")
-            }
+            Some(value) => writeln!(text, "{key} = {value:.4e}: {why}"),
+            None => writeln!(text, "{key} keeps its default: {why}"),
         };
     }
     text

@@ -11,32 +11,24 @@ use mapper_host::topology::{HwlocSource, TopologySource};
 use mapper_host::{HostError, chain};
 use mapper_model::Topology;
 
-pub(crate) struct FoundTopology {
-    pub(crate) value: Topology,
-    pub(crate) source: Box<dyn TopologySource>,
-}
-
 /// What was chosen, and why.
 pub(crate) struct Found<T> {
     pub(crate) value: T,
     pub(crate) selection: Selection,
 }
 
-pub(crate) fn topology() -> anyhow::Result<FoundTopology> {
+pub(crate) fn topology() -> anyhow::Result<Topology> {
     let source = HwlocSource::ThisMachine;
-    let value = source.read().context("read the topology")?;
+    let topology = source.read().context("read the topology")?;
     tracing::info!(
-        cpus = value.cpus().len(),
-        cores = value.cores().len(),
-        sockets = value.sockets().len(),
-        nodes = value.nodes().len(),
+        cpus = topology.cpus().len(),
+        cores = topology.cores().len(),
+        sockets = topology.sockets().len(),
+        nodes = topology.nodes().len(),
         "topology from {}",
         source.describe()
     );
-    Ok(FoundTopology {
-        value,
-        source: Box::new(source),
-    })
+    Ok(topology)
 }
 
 pub(crate) fn counters(choice: Choice) -> anyhow::Result<Found<Vec<Box<dyn CounterSource>>>> {

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 /// sum could not be saved.
 const LARGEST_SHARE: f64 = 1e6;
 
-/// What one application got so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Accounting {
@@ -73,7 +72,6 @@ impl Accounting {
         }
     }
 
-    /// Records an interval.
     pub(crate) fn record(&mut self, sample: IntervalSample) {
         self.advance(sample.now_ns, sample.cpus);
         self.used_cpu_ns = sample.used_cpu_ns.or(self.used_cpu_ns);

@@ -10,7 +10,6 @@ use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, PlannedApp};
 use serde::{Deserialize, Serialize};
 
-/// What is known of an application and outlives the daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct AppRecord {
     pub(crate) id: AppId,
@@ -88,7 +87,6 @@ impl AppRecord {
     }
 }
 
-/// An application under management.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) record: AppRecord,
@@ -144,7 +142,6 @@ pub(crate) enum Lease {
     Ended,
 }
 
-/// The CPU time that an application had used at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuTimeSample {
     pub(crate) at_ns: u64,

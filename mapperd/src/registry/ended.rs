@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 
 const KEPT: usize = 256;
 
-/// Reports of the applications that ended last.
 #[derive(Debug, Default)]
 pub(crate) struct EndedReports(VecDeque<OwnedReport>);
 

@@ -64,7 +64,6 @@ impl Registry {
         apps.map(|app| app.record.id).collect()
     }
 
-    /// Whether a process is about to be admitted.
     pub(crate) fn is_pending(&self, pid: u32) -> bool {
         let mut pending = self.pending.iter();
         pending.any(|pending| pending.launch.request.pid == pid)

@@ -4,7 +4,6 @@ use crate::registry::process::Process;
 use mapper_control::schema::AdoptTarget;
 use serde::{Deserialize, Serialize};
 
-/// How an application came under management.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {

@@ -12,23 +12,26 @@ const QUEUE: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A client calls.
     Call {
         peer: Peer,
         request: Request,
         reply: oneshot::Sender<Answer>,
     },
     /// The connection that was the lease of an application has closed.
-    LeaseEnded { app: AppId },
-    /// A scraper requests the metrics.
-    Scrape { reply: oneshot::Sender<String> },
+    LeaseEnded {
+        app: AppId,
+    },
+    Scrape {
+        reply: oneshot::Sender<String>,
+    },
     /// Processes of an application ended; perhaps all of them.
-    MayHaveEnded { app: AppId },
+    MayHaveEnded {
+        app: AppId,
+    },
 }
 
 pub(crate) type Answer = Result<Served, ErrorReply>;
 
-/// The reply to a call that was served.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) reply: Reply,
@@ -47,7 +50,6 @@ impl Served {
         }
     }
 
-    /// The reply to a launch.
     pub(crate) const fn place(reply: LaunchReply, page: Option<OwnedFd>) -> Self {
         let lease = Some(reply.app);
         Self {

@@ -16,7 +16,6 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Another daemon listens.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a daemon is already running on {}{}; stop it, or name another --socket", socket.display(),
@@ -83,7 +82,7 @@ fn make_directory(socket: &Path, audience: Audience) -> anyhow::Result<()> {
     create_directory(dir, audience)?;
     match audience {
         Audience::Everybody => Ok(()),
-        Audience::Owner => Ok(trusted_directory::check(dir, "--socket")?),
+        Audience::Owner => trusted_directory::check(dir, "--socket"),
     }
 }
 
@@ -110,7 +109,6 @@ fn create_directory(dir: &Path, audience: Audience) -> anyhow::Result<()> {
     }
 }
 
-/// Takes the lock beside the socket.
 fn lock(socket: &Path, path: &Path) -> anyhow::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     loop {
@@ -170,7 +168,6 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The process that listens on a socket.
 fn listening_pid(path: &Path) -> io::Result<Option<u32>> {
     let stream = UnixStream::connect(path)?;
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).ok();

@@ -34,7 +34,6 @@ pub(crate) enum Asked {
 /// So many users are remembered before those without connections are removed.
 const REMEMBERED: usize = 1024;
 
-/// What all users have used of their quotas.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas(Arc<Mutex<HashMap<u32, Used>>>);
 

@@ -8,6 +8,7 @@
 use crate::config::peer::Peer;
 use crate::socket::message::{Answer, Message, Sender, Served};
 use crate::socket::quota::{Asked, Place, Quotas};
+use anyhow::{Context, bail};
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
 use mapper_model::AppId;
@@ -25,7 +26,6 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Accepts connections for as long as the daemon lives.
 pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
     let quotas = Quotas::default();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -63,17 +63,10 @@ struct Connection {
     leases: Vec<AppId>,
 }
 
-/// Why a connection ends.
-enum Ended {
-    ByClient,
-    /// The client did something that cannot be answered.
-    Broken(String),
-}
-
 impl Connection {
     async fn serve(mut self) {
-        if let Ended::Broken(why) = self.converse().await {
-            tracing::debug!("connection closed: {why}");
+        if let Err(why) = self.converse().await {
+            tracing::debug!("connection closed: {why:#}");
         }
         for app in self.leases {
             // Sending fails while the daemon stops.
@@ -81,44 +74,31 @@ impl Connection {
         }
     }
 
-    async fn converse(&mut self) -> Ended {
-        let peer = match self.peer() {
-            Ok(peer) => peer,
-            Err(error) => return Ended::Broken(format!("no credentials: {error}")),
-        };
+    /// Handles calls until the client hangs up, or does something that cannot be answered.
+    async fn converse(&mut self) -> anyhow::Result<()> {
+        let peer = self.peer().context("no credentials")?;
         let Some(place) = self.quotas.connect(peer.uid, Instant::now()) else {
-            let error = ErrorReply::Unavailable {
-                message: format!("user {} has too many connections open", peer.uid),
-            };
+            let message = format!("user {} has too many connections open", peer.uid);
+            let error = ErrorReply::Unavailable { message };
             let _ = self.write(Err(error)).await;
-            return Ended::Broken(format!("user {} has too many connections", peer.uid));
+            bail!("user {} has too many connections", peer.uid);
         };
         let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
         let mut buffer = [0u8; 4096];
         loop {
             // A lease is silent; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
-            let read = if self.leases.is_empty() {
-                tokio::time::timeout(SILENCE, reading).await
-            } else {
-                Ok(reading.await)
+            let read = match self.leases.is_empty() {
+                true => tokio::time::timeout(SILENCE, reading).await.ok(),
+                false => Some(reading.await),
             };
-            let length = match read {
-                Ok(Ok(0)) => return Ended::ByClient,
-                Ok(Ok(length)) => length,
-                Ok(Err(error)) => return Ended::Broken(error.to_string()),
-                Err(_elapsed) => return Ended::Broken("the client sends nothing".to_owned()),
-            };
+            let length = read.context("the client sends nothing")??;
+            if length == 0 {
+                return Ok(());
+            }
             let mut arrived = &buffer[..length];
-            loop {
-                let handled = match decoder.next(&mut arrived) {
-                    Ok(Some(message)) => self.handle(&peer, &place, &message).await,
-                    Ok(None) => break,
-                    Err(error) => Err(Ended::Broken(error.to_string())),
-                };
-                if let Err(ended) = handled {
-                    return ended;
-                }
+            while let Some(message) = decoder.next(&mut arrived)? {
+                self.handle(&peer, &place, &message).await?;
             }
         }
     }
@@ -137,7 +117,7 @@ impl Connection {
         })
     }
 
-    async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> Result<(), Ended> {
+    async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> anyhow::Result<()> {
         let call = Call::parse(message);
         let asked = match &call {
             Ok(Call {
@@ -153,9 +133,7 @@ impl Connection {
         let (answer, expects) = match call {
             Ok(call) => (self.answer(peer, call.request).await, call.expects),
             Err(RequestError::Refused { error, expects }) => (Err(error), expects),
-            Err(error @ RequestError::NotVarlink(_)) => {
-                return Err(Ended::Broken(error.to_string()));
-            }
+            Err(error @ RequestError::NotVarlink(_)) => return Err(error.into()),
         };
         let lease = answer.as_ref().ok().and_then(|served| served.lease);
         self.leases.extend(lease);
@@ -172,12 +150,9 @@ impl Connection {
         if let Request::Exited(exited) = &request
             && !self.leases.contains(&exited.app)
         {
-            return Err(ErrorReply::NotPermitted {
-                message: format!(
-                    "application {} was not launched on this connection",
-                    exited.app
-                ),
-            });
+            let app = exited.app;
+            let message = format!("application {app} was not launched on this connection");
+            return Err(ErrorReply::NotPermitted { message });
         }
         let (reply, answer) = oneshot::channel();
         let call = Message::Call {
@@ -203,7 +178,7 @@ impl Connection {
         }
     }
 
-    async fn write(&self, answer: Answer) -> Result<(), Ended> {
+    async fn write(&self, answer: Answer) -> anyhow::Result<()> {
         let (bytes, page) = match answer {
             Ok(served) => (served.reply.encode(), served.page),
             Err(error) => (error.encode(), None),
@@ -212,8 +187,7 @@ impl Connection {
             let message = format!("the reply cannot be sent: {error}");
             ErrorReply::Internal { message }.encode()
         });
-        let bytes = bytes.map_err(|error| Ended::Broken(error.to_string()))?;
-        let mut outgoing = Outgoing::new(bytes);
+        let mut outgoing = Outgoing::new(bytes?);
         if let Some(page) = page {
             outgoing = outgoing.with_descriptor(page);
         }
@@ -232,10 +206,7 @@ impl Connection {
                 }
             }
         };
-        match tokio::time::timeout(PATIENCE, writing).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Ended::Broken(error.to_string())),
-            Err(_elapsed) => Err(Ended::Broken("the client does not read".to_owned())),
-        }
+        let written = tokio::time::timeout(PATIENCE, writing).await.ok();
+        Ok(written.context("the client does not read")??)
     }
 }

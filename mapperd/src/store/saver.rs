@@ -47,32 +47,12 @@ struct Mailbox {
 #[derive(Debug, Default)]
 struct Slot {
     waiting: Option<Box<Saved>>,
-    writer: Writer,
-    written: Written,
-    sender: Sender,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Written {
-    #[default]
-    Yes,
-    No,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Writer {
-    #[default]
-    Idle,
-    Writing {
-        since: Instant,
-    },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Sender {
-    #[default]
-    Open,
-    Gone,
+    /// While the thread writes.
+    writing_since: Option<Instant>,
+    /// The newest write failed.
+    failed: bool,
+    /// Nothing more will come.
+    closed: bool,
 }
 
 impl Mailbox {
@@ -81,26 +61,18 @@ impl Mailbox {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next state to write, having `written` the one before; `None` when none will come.
-    fn next(&self, written: Written) -> Option<Box<Saved>> {
+    /// Waits for the next state to write; `None` when none will come. `failed` is about the one before.
+    fn next(&self, failed: bool) -> Option<Box<Saved>> {
         let mut slot = self.slot();
-        slot.written = written;
-        slot.writer = Writer::Idle;
+        slot.failed = failed;
+        slot.writing_since = None;
         self.changed.notify_all();
-        loop {
-            if let Some(saved) = slot.waiting.take() {
-                let since = Instant::now();
-                slot.writer = Writer::Writing { since };
-                return Some(saved);
-            }
-            if slot.sender == Sender::Gone {
-                return None;
-            }
-            slot = self
-                .changed
-                .wait(slot)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let empty = |slot: &mut Slot| slot.waiting.is_none() && !slot.closed;
+        let waited = self.changed.wait_while(slot, empty);
+        let mut slot = waited.unwrap_or_else(PoisonError::into_inner);
+        let saved = slot.waiting.take()?;
+        slot.writing_since = Some(Instant::now());
+        Some(saved)
     }
 }
 
@@ -125,28 +97,27 @@ impl Saver {
     /// Waits up to `patience` until everything that was submitted is written. Does not wait for a disk that has been busy
     /// for that long already, so that many callers do not wait one after the other.
     pub(crate) fn flush(&self, patience: Duration) -> Flushed {
-        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writer != Writer::Idle;
+        let busy = |slot: &mut Slot| slot.waiting.is_some() || slot.writing_since.is_some();
         let slot = self.0.slot();
-        if let Writer::Writing { since } = slot.writer
-            && since.elapsed() >= patience
+        if slot
+            .writing_since
+            .is_some_and(|since| since.elapsed() >= patience)
         {
             return Flushed::Late;
         }
         let waited = self.0.changed.wait_timeout_while(slot, patience, busy);
         let (slot, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
-        let written = slot.written;
-        drop(slot);
-        match written {
+        match slot.failed {
             _ if outcome.timed_out() => Flushed::Late,
-            Written::Yes => Flushed::Done,
-            Written::No => Flushed::Failed,
+            true => Flushed::Failed,
+            false => Flushed::Done,
         }
     }
 }
 
 impl Drop for Saver {
     fn drop(&mut self) {
-        self.0.slot().sender = Sender::Gone;
+        self.0.slot().closed = true;
         self.0.changed.notify_all();
     }
 }
@@ -154,8 +125,7 @@ impl Drop for Saver {
 /// The thread. It logs once that state cannot be written, or not completely, until that works again.
 fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
     let mut logged = None;
-    let mut written = Written::Yes;
-    while let Some(saved) = mailbox.next(written) {
+    while let Some(saved) = mailbox.next(logged == Some(Trouble::NotSaved)) {
         let trouble = match store.store(&saved) {
             Ok(Stored::Whole) => None,
             Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
@@ -174,10 +144,6 @@ fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
             );
         }
         logged = trouble;
-        written = match trouble {
-            None | Some(Trouble::NoHistory) => Written::Yes,
-            Some(Trouble::NotSaved) => Written::No,
-        };
     }
 }
 

@@ -5,49 +5,21 @@
 //! to root, and others must not be able to write there, unless the sticky bit keeps them from renaming what they do not
 //! own. A symbolic link counts by its owner, who can redirect it.
 
+use anyhow::{anyhow, ensure};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Write permission for the group and for others.
 const OTHERS_WRITE: u32 = 0o022;
 /// Only owners may rename and remove.
 const STICKY: u32 = 0o1000;
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Untrusted {
-    #[error(
-        "{} belongs to user {owner}, neither to you nor to root; point XDG_RUNTIME_DIR at a directory \
-         of your own (mkdir -m 700), or name another {flag}", path.display()
-    )]
-    Owner {
-        path: PathBuf,
-        owner: u32,
-        flag: &'static str,
-    },
-    #[error(
-        "{} has mode {mode:o}, so that other users can replace what is in it; run `chmod go-w {}`, or name \
-         another {flag}", path.display(), path.display()
-    )]
-    Writable {
-        path: PathBuf,
-        mode: u32,
-        flag: &'static str,
-    },
-    #[error("read directory {}: {error}; name another {flag}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        error: std::io::Error,
-        flag: &'static str,
-    },
-}
-
 /// Checks a directory and its parent. `flag` is the option that names another.
-pub(crate) fn check(directory: &Path, flag: &'static str) -> Result<(), Untrusted> {
-    let unreadable = |path: &Path, error| Untrusted::Unreadable {
-        path: path.to_owned(),
-        error,
-        flag,
+pub(crate) fn check(directory: &Path, flag: &str) -> anyhow::Result<()> {
+    let unreadable = |path: &Path, error| {
+        let path = path.display();
+        anyhow!("read directory {path}: {error}; name another {flag}")
     };
     let user = rustix::process::geteuid().as_raw();
     let directory = std::path::absolute(directory).map_err(|error| unreadable(directory, error))?;
@@ -60,16 +32,19 @@ pub(crate) fn check(directory: &Path, flag: &'static str) -> Result<(), Untruste
     Ok(())
 }
 
-fn judge(path: &Path, found: &Metadata, user: u32, flag: &'static str) -> Result<(), Untrusted> {
-    let path = path.to_owned();
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-    if owner != 0 && owner != user {
-        return Err(Untrusted::Owner { path, owner, flag });
-    }
+fn judge(path: &Path, found: &Metadata, user: u32, flag: &str) -> anyhow::Result<()> {
+    let (path, owner, mode) = (path.display(), found.uid(), found.mode() & 0o7777);
+    ensure!(
+        owner == 0 || owner == user,
+        "{path} belongs to user {owner}, neither to you nor to root; point XDG_RUNTIME_DIR at a directory \
+         of your own (mkdir -m 700), or name another {flag}"
+    );
     // A link's own mode has no meaning.
-    if !found.is_symlink() && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
-        return Err(Untrusted::Writable { path, mode, flag });
-    }
+    ensure!(
+        found.is_symlink() || mode & OTHERS_WRITE == 0 || mode & STICKY != 0,
+        "{path} has mode {mode:o}, so that other users can replace what is in it; run `chmod go-w {path}`, or name \
+         another {flag}"
+    );
     Ok(())
 }
 
@@ -125,7 +100,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let link = place.path().join("mapper");
         std::os::unix::fs::symlink(place.path().join("none"), &link).unwrap();
-        let found = check(&link, "--socket");
-        assert!(matches!(found, Err(Untrusted::Unreadable { .. })));
+        let error = check(&link, "--socket").unwrap_err();
+        assert_says(error, &["read directory", "name another --socket"]);
     }
 }

@@ -14,6 +14,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Unit};
 use std::fmt;
+use std::time::Duration;
 
 pub(crate) fn metrics(
     registry: &mut Registry,
@@ -198,7 +199,6 @@ fn origin(app: &App) -> &'static str {
     }
 }
 
-/// What the daemon itself uses.
 struct ProcessNumbers {
     resident_bytes: u64,
     open_descriptors: u64,
@@ -216,7 +216,7 @@ impl ProcessNumbers {
             resident_bytes: pages * rustix::param::page_size() as u64,
             open_descriptors: std::fs::read_dir("/proc/self/fd")
                 .map_or(0, |entries| entries.count() as u64),
-            cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9,
+            cpu_s: Duration::try_from(used).unwrap_or_default().as_secs_f64(),
         }
     }
 }

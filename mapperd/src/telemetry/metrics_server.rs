@@ -50,7 +50,8 @@ pub(crate) fn serve_unix(path: &Path, sender: Sender) -> anyhow::Result<SocketFi
     let listener = bound.with_context(|| format!("serve metrics on {}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .with_context(|| format!("set mode of {}", path.display()))?;
-    tokio::spawn(Listener::Unix(listener).serve(sender));
+    let accept = async move || Ok(listener.accept().await?.0);
+    tokio::spawn(serve(accept, sender));
     Ok(SocketFile(path.to_owned()))
 }
 
@@ -58,40 +59,24 @@ pub(crate) async fn serve_tcp(address: SocketAddr, sender: Sender) -> anyhow::Re
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("serve metrics on {address}"))?;
-    tokio::spawn(Listener::Tcp(listener).serve(sender));
+    let accept = async move || Ok(listener.accept().await?.0);
+    tokio::spawn(serve(accept, sender));
     Ok(())
 }
 
-enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    /// Answers for as long as the daemon lives.
-    async fn serve(self, sender: Sender) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            if self.accept(sender.clone(), place).await.is_err() {
-                // Out of descriptors, most likely: some will be closed.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
+/// Answers for as long as the daemon lives.
+async fn serve<S>(accept: impl AsyncFn() -> io::Result<S>, sender: Sender)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        match accept().await {
+            // The connection keeps its place until it is answered.
+            Ok(stream) => drop(tokio::spawn(answer(stream, sender.clone(), place))),
+            // Out of descriptors, most likely: some will be closed.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
-    }
-
-    /// Accepts the next connection, which keeps its place until it is answered.
-    async fn accept(&self, sender: Sender, place: OwnedSemaphorePermit) -> io::Result<()> {
-        match self {
-            Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
-                tokio::spawn(answer(stream, sender, place));
-            }
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                tokio::spawn(answer(stream, sender, place));
-            }
-        }
-        Ok(())
     }
 }
 

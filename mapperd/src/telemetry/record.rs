@@ -171,6 +171,16 @@ mod tests {
         (open, text, recorder)
     }
 
+    /// The decisions that were written.
+    fn ticks(text: &Mutex<Vec<u8>>) -> Vec<u64> {
+        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+        let tick = |line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["observation"]["tick"].as_u64().unwrap()
+        };
+        text.lines().map(tick).collect()
+    }
+
     #[test]
     fn a_stuck_disk_blocks_no_caller_and_every_decision_is_written() {
         let (open, text, mut recorder) = gated();
@@ -181,15 +191,7 @@ mod tests {
         assert!(started.elapsed() < PATIENCE);
         drop(open);
         recorder.finish(PATIENCE);
-        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
-        let ticks: Vec<u64> = text
-            .lines()
-            .map(|line| {
-                let line: serde_json::Value = serde_json::from_str(line).unwrap();
-                line["observation"]["tick"].as_u64().unwrap()
-            })
-            .collect();
-        assert_eq!(ticks, (0..100).collect::<Vec<_>>());
+        assert_eq!(ticks(&text), (0..100).collect::<Vec<_>>());
     }
 
     #[test]
@@ -200,20 +202,14 @@ mod tests {
         }
         assert!(recorder.thread.is_none());
         drop(open);
-        let whole = || {
-            let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
-            text.lines().count() > WAITING - 1
-        };
+        let lines = || text.lock().unwrap().iter().filter(|b| **b == b'\n').count();
         let deadline = Instant::now() + PATIENCE;
-        while !whole() {
+        while lines() < WAITING {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(5));
         }
-        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
-        for (tick, line) in text.lines().enumerate() {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!(line["observation"]["tick"], tick);
-        }
+        let ticks = ticks(&text);
+        assert_eq!(ticks, (0..ticks.len() as u64).collect::<Vec<_>>());
     }
 
     #[test]

@@ -72,13 +72,7 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    terminal: Terminal,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Terminal {
-    AtStart,
-    Never,
+    had_terminal: bool,
 }
 
 impl Signals {
@@ -87,11 +81,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate()).context("watch for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("watch for SIGINT")?,
             hang_up: signal(SignalKind::hangup()).context("watch for SIGHUP")?,
-            terminal: if has_terminal() {
-                Terminal::AtStart
-            } else {
-                Terminal::Never
-            },
+            had_terminal: has_terminal(),
         })
     }
 
@@ -99,11 +89,9 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
             _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
-            _ = self.hang_up.recv() => {
-                match self.terminal {
-                    Terminal::AtStart if !has_terminal() => Asked::Stop("SIGHUP of the terminal"),
-                    _ => Asked::Reload,
-                }
+            _ = self.hang_up.recv() => match self.had_terminal && !has_terminal() {
+                true => Asked::Stop("SIGHUP of the terminal"),
+                false => Asked::Reload,
             }
         }
     }
