@@ -13,19 +13,16 @@ pub struct Generation(u32);
 
 impl Generation {
     /// The generation of an even sequence number.
-    #[must_use]
     pub const fn from_sequence(sequence: u32) -> Self {
         Self(sequence / 2)
     }
 
     /// The generation with this number.
-    #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
     /// The number.
-    #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -52,13 +49,11 @@ pub enum TeamMode {
 
 impl TeamMode {
     /// The mode of a number in the page; the safe one for unknown numbers.
-    #[must_use]
     pub fn from_raw(raw: u32) -> Self {
         Self::from_repr(raw).unwrap_or_default()
     }
 
     /// The name used in the environment.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -68,7 +63,6 @@ impl TeamMode {
     }
 
     /// The mode with this name in the environment.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [Self::Fixed, Self::Follow, Self::Virtual];
         all.into_iter().find(|mode| mode.as_str() == name)
@@ -91,7 +85,7 @@ impl CpuMask {
         let mut mask = Self::default();
         for cpu in cpus {
             let word = mask.0.get_mut(cpu as usize / 64);
-            let word = word.ok_or(PageError::CpuOutOfRange { cpu })?;
+            let word = word.ok_or(PageError::CpuOutOfRange(cpu))?;
             *word |= 1 << (cpu % 64);
         }
         Ok(mask)
@@ -103,14 +97,12 @@ impl CpuMask {
     }
 
     /// Whether `cpu` is in it.
-    #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         let word = self.0.get(cpu as usize / 64);
         word.is_some_and(|word| word >> (cpu % 64) & 1 == 1)
     }
 
     /// How many CPUs it has.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
@@ -158,7 +150,6 @@ impl AllocationBlock {
     }
 
     /// The current allocation; `None` when the writer died while it wrote.
-    #[must_use]
     pub fn read(&self) -> Option<Stamped<Allocation>> {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         seqlock::read(&self.sequence, READ_ATTEMPTS, || Allocation {

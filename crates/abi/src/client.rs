@@ -5,7 +5,6 @@
 //! further threads share the last slot and add to it atomically. A forked thread claims anew in the child, since parent
 //! and child share the page.
 
-use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::path::Path;
 
@@ -63,20 +62,12 @@ pub struct Leftovers {
 }
 
 /// A slot to count in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct SlotClaim<'page> {
     /// The slot.
     pub slot: &'page ThreadSlot,
     /// Whether other threads write to it.
     pub sharing: SlotSharing,
-}
-
-impl fmt::Debug for SlotClaim<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlotClaim")
-            .field("sharing", &self.sharing)
-            .finish_non_exhaustive()
-    }
 }
 
 impl SlotClaim<'_> {
@@ -116,39 +107,33 @@ impl ClientPage {
 
     /// The sequence number of the allocation, by one relaxed load; an unchanged number means an unchanged allocation.
     #[inline]
-    #[must_use]
     pub fn sequence(&self) -> u32 {
         self.sequence_word().load(Ordering::Relaxed)
     }
 
     /// The place of the sequence number, for frequent reading.
     #[inline]
-    #[must_use]
     pub fn sequence_word(&self) -> &AtomicU32 {
         &self.mapping.allocation.sequence
     }
 
     /// The place of the number of CPUs, likewise; 0 before the first decision.
     #[inline]
-    #[must_use]
     pub fn cpu_count_word(&self) -> &AtomicU32 {
         &self.mapping.allocation.cpu_count
     }
 
     /// The allocation; `None` when the daemon died while it wrote one.
-    #[must_use]
     pub fn allocation(&self) -> Option<Stamped<Allocation>> {
         self.mapping.allocation.read()
     }
 
     /// Where the application describes itself.
-    #[must_use]
     pub fn report(&self) -> &ReportBlock {
         &self.mapping.report
     }
 
     /// Where the application's own code reports.
-    #[must_use]
     pub fn own(&self) -> &OwnReportBlock {
         &self.mapping.own
     }
@@ -265,7 +250,6 @@ impl ClientPage {
     }
 
     /// Whether threads of another process have slots. Those of a killed process count until they are reused.
-    #[must_use]
     pub fn has_other_processes(&self, process: u32) -> bool {
         self.used_slots().iter().any(|slot| {
             let owner = slot.owner.load(Ordering::Relaxed);
@@ -283,7 +267,6 @@ impl ClientPage {
     }
 
     /// Iterations and regions completed by all threads, to see whether there is progress.
-    #[must_use]
     pub fn completions(&self) -> u64 {
         let claimed = self.mapping.report.slots_claimed.load(Ordering::Acquire) as usize;
         let slots = self.mapping.slots.iter().take(claimed);

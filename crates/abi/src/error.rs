@@ -28,44 +28,29 @@ pub enum PageError {
     },
     /// The file has another length.
     #[error(
-        "the shared page has {actual} bytes instead of {PAGE_BYTES}; it is no page of mapper, or of another version"
+        "the shared page has {0} bytes instead of {PAGE_BYTES}; it is no page of mapper, or of another version"
     )]
-    WrongSize {
-        /// Its length.
-        actual: u64,
-    },
+    WrongSize(u64),
     /// The file could still be truncated, and an access to it fault.
     #[error(
         "the shared page is not sealed against changes of its size; only a memfd made by mapperd is accepted"
     )]
     NotSealed,
     /// The first bytes are not those of a page.
-    #[error("the shared page starts with {actual:#018x}; it is no page of mapper")]
-    WrongMagic {
-        /// The first eight bytes.
-        actual: u64,
-    },
+    #[error("the shared page starts with {0:#018x}; it is no page of mapper")]
+    WrongMagic(u64),
     /// Daemon and program are of different releases.
     #[error(
-        "the shared page has version {actual}, this program knows {PAGE_VERSION}; update the older of the two"
+        "the shared page has version {0}, this program knows {PAGE_VERSION}; update the older of the two"
     )]
-    WrongVersion {
-        /// The page's version.
-        actual: u32,
-    },
+    WrongVersion(u32),
     /// The page belongs to another application.
     #[error("the shared page carries another token; its path has been reused by another process")]
     WrongToken,
     /// The token in the environment is malformed.
-    #[error("token {text:?} is not sixteen hexadecimal digits other than zero")]
-    BadToken {
-        /// The text.
-        text: String,
-    },
+    #[error("token {0:?} is not sixteen hexadecimal digits other than zero")]
+    BadToken(String),
     /// A CPU number that the mask cannot hold.
-    #[error("cpu {cpu} is beyond the {MAX_CPUS} that the shared page can name")]
-    CpuOutOfRange {
-        /// The number.
-        cpu: u32,
-    },
+    #[error("cpu {0} is beyond the {MAX_CPUS} that the shared page can name")]
+    CpuOutOfRange(u32),
 }

@@ -182,6 +182,7 @@ pub struct OwnReportBlock {
 }
 
 /// What one thread has done. Written by its owner, or with atomic additions by several if it is the last slot.
+#[derive(Debug)]
 #[repr(C, align(128))]
 pub struct ThreadSlot {
     /// Process id (high half) and thread id (low half) of the owner; 0 when free.

@@ -60,16 +60,15 @@ impl Mapping {
         let header = &self.header;
         let magic = header.magic.load(Ordering::Relaxed);
         if magic != PAGE_MAGIC {
-            return Err(PageError::WrongMagic { actual: magic });
+            return Err(PageError::WrongMagic(magic));
         }
         let version = header.version.load(Ordering::Relaxed);
         if version != PAGE_VERSION {
-            return Err(PageError::WrongVersion { actual: version });
+            return Err(PageError::WrongVersion(version));
         }
         let size = header.size.load(Ordering::Relaxed);
         if size as usize != PAGE_BYTES {
-            let actual = u64::from(size);
-            return Err(PageError::WrongSize { actual });
+            return Err(PageError::WrongSize(size.into()));
         }
         if header.token.load(Ordering::Relaxed) != token.to_raw() {
             return Err(PageError::WrongToken);
@@ -112,7 +111,7 @@ fn check_file(fd: impl AsFd) -> Result<(), PageError> {
     let found = fstat(&fd).map_err(|source| kernel("fstat", source))?;
     let size = u64::try_from(found.st_size).unwrap_or(0);
     if size != PAGE_BYTES as u64 {
-        return Err(PageError::WrongSize { actual: size });
+        return Err(PageError::WrongSize(size));
     }
     Ok(())
 }

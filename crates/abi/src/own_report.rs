@@ -48,7 +48,6 @@ pub struct CpuWish {
 
 impl CpuWish {
     /// A wish; the smaller number is the least.
-    #[must_use]
     pub fn new(one: NonZeroU32, other: NonZeroU32) -> Self {
         Self {
             least: one.min(other),

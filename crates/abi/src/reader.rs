@@ -53,7 +53,6 @@ pub struct ProgressGain {
 
 impl Progress {
     /// The gain since `earlier`; nothing where a total went backwards.
-    #[must_use]
     pub const fn since(&self, earlier: &Self) -> ProgressGain {
         ProgressGain {
             regions: self.regions.saturating_sub(earlier.regions),
@@ -72,7 +71,6 @@ impl PageReader {
     }
 
     /// Sums up the slots. `now_ns` is the present `CLOCK_MONOTONIC`, which bounds reported times.
-    #[must_use]
     pub fn progress(&self, now_ns: u64) -> Progress {
         let mut total = Progress::default();
         let add = |sum: &mut u64, word: &AtomicU64| {
@@ -94,7 +92,6 @@ impl PageReader {
     }
 
     /// What the application reports about itself.
-    #[must_use]
     pub fn report(&self) -> RuntimeReport {
         let report = &self.mapping.report;
         let applied = report.applied_sequence.load(Ordering::Acquire);
@@ -117,7 +114,6 @@ impl PageReader {
     }
 
     /// What the application's own code reports. `now_ns` is the present `CLOCK_MONOTONIC`; later reports are ignored.
-    #[must_use]
     pub fn own_report(&self, now_ns: u64) -> OwnReport {
         OwnReport::read(&self.mapping.own, now_ns)
     }

@@ -157,7 +157,6 @@ pub struct RuntimeReport {
 
 impl RuntimeReport {
     /// Whether an OpenMP runtime has attached to the page.
-    #[must_use]
     pub const fn attached(&self) -> bool {
         !self.runtimes.is_empty()
     }

@@ -74,7 +74,6 @@ impl StandIn {
     }
 
     /// The variables by which the program finds the page.
-    #[must_use]
     pub fn environment(&self) -> [(&'static str, String); 3] {
         let descriptor = self.writer.as_fd().as_raw_fd();
         let page = format!("/proc/{}/fd/{descriptor}", std::process::id());
@@ -104,7 +103,6 @@ impl StandIn {
     }
 
     /// Why the program did not run in the mode, if so.
-    #[must_use]
     pub fn real_teams_because(&self) -> Option<String> {
         let report = self.report();
         match report.teams_off {
@@ -117,7 +115,6 @@ impl StandIn {
     }
 
     /// What the shim reports about the program.
-    #[must_use]
     pub fn report(&self) -> RuntimeReport {
         self.reader.report()
     }

@@ -30,13 +30,11 @@ impl Token {
     }
 
     /// The token with this value, unless it is zero.
-    #[must_use]
     pub const fn from_raw(value: u64) -> Option<Self> {
         if value == 0 { None } else { Some(Self(value)) }
     }
 
     /// The bits.
-    #[must_use]
     pub const fn to_raw(self) -> u64 {
         self.0
     }
@@ -63,9 +61,7 @@ impl FromStr for Token {
             .ok()
             .filter(|_| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .and_then(Self::from_raw)
-            .ok_or_else(|| PageError::BadToken {
-                text: text.to_owned(),
-            })
+            .ok_or_else(|| PageError::BadToken(text.to_owned()))
     }
 }
 

@@ -63,13 +63,11 @@ impl PageWriter {
     }
 
     /// The generation published last.
-    #[must_use]
     pub const fn generation(&self) -> Generation {
         Generation::from_sequence(self.sequence)
     }
 
     /// What the application must have in its environment.
-    #[must_use]
     pub const fn token(&self) -> Token {
         self.token
     }

@@ -96,7 +96,7 @@ fn a_page_of_another_length_is_refused() {
         .verdicts()
         {
             assert!(
-                matches!(error, PageError::WrongSize { actual } if actual == bytes),
+                matches!(error, PageError::WrongSize(actual) if actual == bytes),
                 "{error}"
             );
             assert!(error.to_string().contains(&bytes.to_string()), "{error}");
@@ -108,10 +108,7 @@ fn a_page_of_another_length_is_refused() {
     })
     .verdicts()
     {
-        assert!(
-            matches!(error, PageError::WrongSize { actual: 4096 }),
-            "{error}"
-        );
+        assert!(matches!(error, PageError::WrongSize(4096)), "{error}");
     }
 }
 
@@ -147,10 +144,7 @@ fn a_page_without_the_magic_number_is_refused() {
     })
     .verdicts()
     {
-        assert!(
-            matches!(error, PageError::WrongMagic { actual: 0x1122 }),
-            "{error}"
-        );
+        assert!(matches!(error, PageError::WrongMagic(0x1122)), "{error}");
     }
 }
 
@@ -162,10 +156,7 @@ fn a_page_of_another_version_is_refused_and_both_versions_are_named() {
     })
     .verdicts()
     {
-        assert!(
-            matches!(error, PageError::WrongVersion { actual: 2 }),
-            "{error}"
-        );
+        assert!(matches!(error, PageError::WrongVersion(2)), "{error}");
         assert!(
             error
                 .to_string()

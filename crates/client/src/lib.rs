@@ -32,6 +32,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use mapper_abi::layout::OwnReportBlock;
 use mapper_abi::{ClientPage, CpuWish, PageError, Token, doorbell};
 pub use mapper_abi::{CpuMask, Generation};
 use rustix::time::{ClockId, clock_gettime};
@@ -170,36 +171,33 @@ impl Mapper {
         }
     }
 
+    fn report(&self, report: impl FnOnce(&OwnReportBlock)) {
+        if let Some(page) = &self.page {
+            report(page.own());
+        }
+    }
+
     /// Reports an amount of work done, in any unit that stays the same; more per second is better. Amounts of all threads
     /// are added. Ignored is an amount that is negative or not finite, or with which the sum would not be finite; the sum
     /// is an `f64`, so that an amount below about 1e-16 of it adds nothing.
     pub fn work_done(&self, amount: f64) {
-        if let Some(page) = &self.page {
-            page.own().add_work(amount, now_ns());
-        }
+        self.report(|own| own.add_work(amount, now_ns()));
     }
 
     /// Reports how long something took, such as a request; less is better. The daemon sees an average of the latest.
     pub fn latency(&self, latency: Duration) {
-        if let Some(page) = &self.page {
-            let latency_ns = latency.as_secs_f64() * 1e9;
-            page.own().add_latency(latency_ns, now_ns());
-        }
+        self.report(|own| own.add_latency(latency.as_secs_f64() * 1e9, now_ns()));
     }
 
     /// Declares that the program can use from `least` to `most` CPUs. Narrows the range of its launch; a `least` beyond an
     /// equal share of the machine is cut to that.
     pub fn declare_cpus(&self, least: NonZeroU32, most: NonZeroU32) {
-        if let Some(page) = &self.page {
-            page.own().wish_cpus(Some(CpuWish::new(least, most)));
-        }
+        self.report(|own| own.wish_cpus(Some(CpuWish::new(least, most))));
     }
 
     /// Revokes [`declare_cpus`](Self::declare_cpus).
     pub fn declare_nothing(&self) {
-        if let Some(page) = &self.page {
-            page.own().wish_cpus(None);
-        }
+        self.report(|own| own.wish_cpus(None));
     }
 
     /// Begins a serial phase: until the returned value is dropped, the program needs one CPU only. For phases of a second
@@ -213,23 +211,18 @@ impl Mapper {
     /// Begins a serial phase that [`end_serial`](Self::end_serial) ends, for callers that cannot keep a guard. Phases of
     /// several threads may overlap: the last end counts.
     pub fn begin_serial(&self) {
-        if let Some(page) = &self.page {
-            page.own().begin_serial();
-        }
+        self.report(OwnReportBlock::begin_serial);
     }
 
     /// Ends a serial phase.
     pub fn end_serial(&self) {
-        if let Some(page) = &self.page {
-            page.own().end_serial();
-        }
+        self.report(OwnReportBlock::end_serial);
     }
 }
 
 /// The present time by the clock of the page.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    let part = |count| u64::try_from(count).unwrap_or(0);
-    let seconds_ns = part(now.tv_sec).saturating_mul(1_000_000_000);
-    seconds_ns.saturating_add(part(now.tv_nsec))
+    let since_boot = Duration::try_from(now).unwrap_or_default();
+    u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -322,7 +322,7 @@ fn trust(socket: &OwnedFd, path: &Path) -> Result<(), ClientErrorKind> {
 const fn believed(owner: u32, caller: u32) -> Result<(), ClientErrorKind> {
     match owner == 0 || owner == caller {
         true => Ok(()),
-        false => Err(ClientErrorKind::Stranger { owner }),
+        false => Err(ClientErrorKind::Stranger(owner)),
     }
 }
 

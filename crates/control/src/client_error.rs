@@ -40,14 +40,11 @@ pub enum ClientErrorKind {
     PermissionDenied,
     /// Neither the caller nor root listens there.
     #[error(
-        "what listens there is a process of user {owner}, neither yours nor root's, and could be anything; \
+        "what listens there is a process of user {0}, neither yours nor root's, and could be anything; \
          start a daemon of your own with `mapperd --user`, with XDG_RUNTIME_DIR a directory of yours, or \
          give its socket with --socket"
     )]
-    Stranger {
-        /// The user who listens.
-        owner: u32,
-    },
+    Stranger(u32),
     /// The path cannot name a socket.
     #[error("path is too long for a socket; give one of at most 107 bytes")]
     PathTooLong,

@@ -110,13 +110,11 @@ impl FakeDaemon {
     }
 
     /// Where it listens.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What it has recorded so far.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
@@ -149,7 +147,6 @@ impl Drop for FakeDaemon {
 
 /// The reply that gives a launch these CPUs and what its user requests, with a page unless the user or the launcher does
 /// without the runtime interface.
-#[must_use]
 pub fn grant(launch: &LaunchRequest, cpus: &CpuSet, machine_cpus: u32) -> Reply {
     let wishes = &launch.wishes;
     let has_page = wishes.runtime != Some(RuntimeChoice::Off) && launch.shim == ShimFile::Found;

@@ -24,7 +24,6 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Those of this process.
-    #[must_use]
     pub fn of_process() -> Self {
         let system = PathBuf::from(SYSTEM_SOCKET);
         Self {
@@ -36,7 +35,6 @@ impl Surroundings {
     }
 
     /// The socket that a client connects to; `flag` is from its command line. Empty variables count as unset.
-    #[must_use]
     pub fn socket(&self, flag: Option<&Path>) -> PathBuf {
         let variable = self.socket.as_ref().filter(|path| !path.is_empty());
         let named = flag
@@ -49,7 +47,6 @@ impl Surroundings {
     }
 
     /// The socket of the user's own daemon; `None` without `XDG_RUNTIME_DIR`.
-    #[must_use]
     pub fn user_socket(&self) -> Option<PathBuf> {
         let dir = self.runtime_dir.as_ref().filter(|dir| !dir.is_empty())?;
         Some(Path::new(dir).join("mapper/mapper.sock"))
@@ -57,7 +54,6 @@ impl Surroundings {
 }
 
 /// The socket that this process connects to; `flag` is from its command line.
-#[must_use]
 pub fn socket_path(flag: Option<&Path>) -> PathBuf {
     Surroundings::of_process().socket(flag)
 }

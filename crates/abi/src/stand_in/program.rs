@@ -31,7 +31,6 @@ impl Running {
     }
 
     /// Its process number, which is that of its group.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -31,7 +31,6 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// A message without descriptors. `bytes` is what [`encode`](super::encode) made.
-    #[must_use]
     pub const fn new(bytes: Vec<u8>) -> Self {
         Self {
             bytes,

@@ -13,11 +13,8 @@ pub const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
 #[non_exhaustive]
 pub enum FrameError {
     /// It is longer than allowed.
-    #[error("message is longer than {limit} bytes")]
-    TooLong {
-        /// What is allowed.
-        limit: usize,
-    },
+    #[error("message is longer than {0} bytes")]
+    TooLong(usize),
     /// It cannot be written as JSON.
     #[error("message cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -42,7 +39,6 @@ pub struct FrameDecoder {
 
 impl FrameDecoder {
     /// A decoder of messages of at most `limit` bytes.
-    #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self {
             begun: Vec::new(),
@@ -62,7 +58,7 @@ impl FrameDecoder {
             None => (*arrived, &arrived[arrived.len()..]),
         };
         if self.begun.len() + part.len() > self.limit {
-            return Err(FrameError::TooLong { limit: self.limit });
+            return Err(FrameError::TooLong(self.limit));
         }
         *arrived = rest;
         self.make_room(part.len());
@@ -84,7 +80,7 @@ impl FrameDecoder {
 pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameError> {
     let mut bytes = serde_json::to_vec(message)?;
     if bytes.len() > limit {
-        return Err(FrameError::TooLong { limit });
+        return Err(FrameError::TooLong(limit));
     }
     bytes.push(0);
     Ok(bytes)
@@ -146,6 +142,6 @@ mod tests {
         let text = "x".repeat(8); // 10 bytes as JSON
         assert_eq!(encode(&text, 10).unwrap().len(), 11);
         let long = encode(&text, 9);
-        assert!(matches!(long, Err(FrameError::TooLong { limit: 9 })));
+        assert!(matches!(long, Err(FrameError::TooLong(9))));
     }
 }

@@ -56,7 +56,6 @@ pub struct AdoptRequest {
 
 impl AdoptRequest {
     /// A request with every default.
-    #[must_use]
     pub fn of(target: AdoptTarget) -> Self {
         Self {
             target,

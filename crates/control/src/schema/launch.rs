@@ -46,7 +46,6 @@ pub enum ShimFile {
 impl LaunchRequest {
     /// A request of a launcher that has the shim and knows nothing of the program. Joins the words of the command line
     /// and cuts it if it is too long.
-    #[must_use]
     pub fn new<'w>(pid: u32, words: impl IntoIterator<Item = &'w str>, wishes: Wishes) -> Self {
         let words: Vec<_> = words.into_iter().collect();
         Self {

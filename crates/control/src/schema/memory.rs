@@ -28,7 +28,6 @@ pub struct NotAMemoryPolicy(String);
 
 impl MemoryPolicy {
     /// Whether memory is bound to the nodes of the CPUs.
-    #[must_use]
     pub const fn follows_cpus(self) -> bool {
         matches!(self, Self::Local | Self::Interleave)
     }

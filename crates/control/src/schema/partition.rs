@@ -20,7 +20,6 @@ pub enum Partition {
 
 impl Partition {
     /// Whether it is the default.
-    #[must_use]
     pub const fn is_member(&self) -> bool {
         matches!(self, Self::Member)
     }

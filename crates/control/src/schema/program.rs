@@ -67,7 +67,6 @@ pub enum LinkedOpenMp {
 
 impl LinkedOpenMp {
     /// Why the runtime interface cannot reach the program at `path`, if so, as far as the file shows.
-    #[must_use]
     pub fn unreachable_because(self, path: &str) -> Option<String> {
         match self {
             Self::NotAtStart | Self::Libgomp | Self::Libomp | Self::Unknown => None,
@@ -118,7 +117,6 @@ pub enum Threads {
 
 impl Threads {
     /// The default: under `follow` and `virtual` the shim limits each region, so that teams start with the most.
-    #[must_use]
     pub const fn by_default(teams: TeamMode) -> Self {
         match teams {
             TeamMode::Fixed => Self::Allocated,
@@ -180,7 +178,6 @@ pub enum Schedule {
 
 impl Schedule {
     /// The name on the command line and in `MAPPER_SCHEDULE`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AsWritten => "as-written",

@@ -20,7 +20,6 @@ pub struct ServiceInfo {
 
 impl ServiceInfo {
     /// The reply of the daemon of this version.
-    #[must_use]
     pub fn of_daemon(version: &str) -> Self {
         Self {
             vendor: "mapper".into(),

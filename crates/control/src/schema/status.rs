@@ -201,7 +201,6 @@ pub struct PerformanceStatus {
 /// Its version is that of the protocol: within it members are added, and none changes its meaning, type
 /// or unit.
 #[cfg(feature = "schema")]
-#[must_use]
 pub fn status_schema() -> String {
     let mut schema = schemars::schema_for!(Status);
     schema.insert("title".to_owned(), "mapperctl status --json".into());

@@ -49,7 +49,6 @@ pub struct Wishes {
 
 impl Wishes {
     /// A launch for which the user gave nothing but a name.
-    #[must_use]
     pub fn named(name: AppName) -> Self {
         Self {
             name,
@@ -67,7 +66,6 @@ impl Wishes {
     }
 
     /// Whether the wishes need the runtime interface, so that no rule may turn it off.
-    #[must_use]
     pub fn need_runtime(&self) -> bool {
         let teams = self.teams.and_then(TeamsWish::mode);
         teams.is_some_and(|teams| teams != TeamMode::Fixed)
@@ -88,7 +86,6 @@ pub enum TeamsWish {
 
 impl TeamsWish {
     /// The mode, unless others decide it.
-    #[must_use]
     pub const fn mode(self) -> Option<TeamMode> {
         match self {
             Self::Named(mode) | Self::Checked(mode) => Some(mode),
