@@ -1,7 +1,5 @@
 //! Confinement of real processes by affinity.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
-
 use super::*;
 use mapper_model::CpuId;
 use std::process::{Child, Command, Stdio};

@@ -1,7 +1,5 @@
 //! Adopting and putting back, on plain directories and files.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
-
 use super::files::POSSIBLE_CPUS;
 use super::group::Asked;
 use super::systemd::Outstanding;

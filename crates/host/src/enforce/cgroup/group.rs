@@ -150,6 +150,11 @@ impl Groups {
         self.apps.get(&app).ok_or_else(|| self.unknown(app))
     }
 
+    pub(super) fn get_mut(&mut self, app: AppId) -> Result<&mut Group, HostError> {
+        let unknown = self.unknown(app);
+        self.apps.get_mut(&app).ok_or(unknown)
+    }
+
     pub(super) fn unknown(&self, app: AppId) -> HostError {
         let path = self.root.file(&name_of(app));
         HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))

@@ -175,9 +175,7 @@ impl Confine for CgroupEnforcer {
     }
 
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
-        let Some(group) = self.groups.apps.get_mut(&app) else {
-            return Err(self.groups.unknown(app));
-        };
+        let group = self.groups.get_mut(app)?;
         let Origin::Unit { unit, .. } = &group.origin else {
             return self.partitions.set(&mut self.groups, app, cpus);
         };
@@ -463,9 +461,7 @@ impl Isolate for CgroupEnforcer {
     }
 
     fn isolate(&mut self, app: AppId) -> Result<(), HostError> {
-        let Some(group) = self.groups.apps.get_mut(&app) else {
-            return Err(self.groups.unknown(app));
-        };
+        let group = self.groups.get_mut(app)?;
         if let Partition::Member = group.partition {
             group.partition = Partition::Asked(Isolation::default());
         }
@@ -495,9 +491,7 @@ impl BindMemory for CgroupEnforcer {
             true => there,
             false => reachable,
         };
-        let Some(group) = self.groups.apps.get_mut(&app) else {
-            return Err(self.groups.unknown(app));
-        };
+        let group = self.groups.get_mut(app)?;
         // To be put back whatever comes of it.
         group.memory = Memory::Bound;
         let Origin::Unit { unit, .. } = &group.origin else {

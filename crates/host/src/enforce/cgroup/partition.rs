@@ -57,9 +57,7 @@ impl Partitions {
         cpus: &CpuSet,
     ) -> Result<(), HostError> {
         self.make_way(groups, app, cpus);
-        let Some(group) = groups.apps.get_mut(&app) else {
-            return Err(groups.unknown(app));
-        };
+        let group = groups.get_mut(app)?;
         match group.partition {
             Partition::Member => group.set_member(cpus),
             Partition::Asked(_) => self.isolate_on(groups, app, cpus),
@@ -97,9 +95,7 @@ impl Partitions {
         let claimed = groups.exclusive_cpus().union(cpus);
         keep_left_over_off(groups, &claimed);
         let around = self.claim(groups, &claimed);
-        let Some(group) = groups.apps.get_mut(&app) else {
-            return Err(groups.unknown(app));
-        };
+        let group = groups.get_mut(app)?;
         let entered = around.and_then(|()| enter(&group.dir, cpus));
         let outcome = match entered {
             Ok(()) => {

@@ -1,7 +1,5 @@
 //! Isolated partitions, on plain directories and files.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
-
 use super::files::possible_cpus;
 use super::isolation::{EXCLUSIVE, ISOLATED, MEMBER, PARTITION};
 use super::partition::TRY_AGAIN;

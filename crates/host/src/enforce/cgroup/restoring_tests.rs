@@ -1,7 +1,5 @@
 //! Units whose CPUs systemd does not give back immediately, against a fake systemd.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
-
 use super::restoring::{Restoring, recall};
 use super::systemd::{Script, Systemd, UnitState};
 use super::tests::{APP, Tree, former};

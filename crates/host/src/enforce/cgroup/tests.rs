@@ -1,7 +1,5 @@
 //! What the enforcer reads and writes, on plain files.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on shall panic
-
 use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
 use super::isolation::{EXCLUSIVE, PARTITION};
