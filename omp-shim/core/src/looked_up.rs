@@ -45,7 +45,7 @@ pub fn exactness() -> Option<TeamsOff> {
 /// What a program can do by the function of that name; nothing by those that may be called past the shim.
 pub fn uses(name: &str) -> Uses {
     let known = Function::of(name).map_or(Uses::NONE, |function| function.by_handle);
-    match known.is_empty() && served::is_unserved(name) {
+    match known.is_empty() && served::obstacle(name.as_bytes()).is_some() {
         true => Uses::TEAM,
         false => known,
     }

@@ -42,7 +42,7 @@ impl Scope {
         (!handle.is_null()).then_some(Self::Library(handle))
     }
 
-    /// A library that is loaded.
+    /// A library that is loaded, and stays so.
     pub fn of_library(module: &Module) -> Option<Self> {
         if module.path.is_empty() {
             return None;
@@ -63,11 +63,6 @@ pub fn function_within(module: &Module, name: &CStr) -> *mut c_void {
         true => function,
         false => null_mut(),
     }
-}
-
-/// Has a library stay loaded for good.
-pub fn keep_loaded(module: &Module) {
-    let _ = Scope::of_library(module);
 }
 
 impl Runtime {

@@ -4,11 +4,6 @@ use mapper_abi::TeamsOff;
 
 use crate::symbols::{Function, InTeams};
 
-/// Whether the function of this name is one that virtual teams do not serve.
-pub fn is_unserved(name: &str) -> bool {
-    obstacle(name.as_bytes()).is_some()
-}
-
 /// What importing a function of this name says.
 pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
     let name = core::str::from_utf8(name).ok()?;

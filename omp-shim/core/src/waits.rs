@@ -284,13 +284,8 @@ mod tests {
         assert_eq!(counted_ns, second_ns + MOST_SKIPPED * SHORT_NS);
     }
 
-    struct Counted {
-        measured: u64,
-        counted_ns: u64,
-        true_ns: u64,
-    }
-
-    fn count_of(waits: u64, length_ns: impl Fn(u64) -> u64) -> Counted {
+    /// How many of so many waits are measured, what is counted of them, and what they took.
+    fn count_of(waits: u64, length_ns: impl Fn(u64) -> u64) -> [u64; 3] {
         let thread = Waits::default();
         let (mut measured, mut counted_ns, mut true_ns, mut random) = (0, 0, 0, 1_u64);
         for length_ns in (0..waits).map(length_ns) {
@@ -303,11 +298,7 @@ mod tests {
                 counted_ns += thread.weigh(length_ns, random >> 40);
             }
         }
-        Counted {
-            measured,
-            counted_ns,
-            true_ns,
-        }
+        [measured, counted_ns, true_ns]
     }
 
     #[test]
@@ -318,8 +309,8 @@ mod tests {
                     0 => long_ns,
                     _ => 1_000,
                 };
-                let counted = count_of(100_000, length_ns);
-                let share = counted.counted_ns as f64 / counted.true_ns as f64;
+                let [_, counted_ns, true_ns] = count_of(100_000, length_ns);
+                let share = counted_ns as f64 / true_ns as f64;
                 assert!((0.9..1.1).contains(&share), "{every} {long_ns}: {share}");
             }
         }
@@ -327,9 +318,9 @@ mod tests {
 
     #[test]
     fn a_short_wait_stands_for_those_that_were_skipped_before_it() {
-        let counted = count_of(100_000, |_| 100);
-        assert!(counted.measured < 10_000, "{} measured", counted.measured);
-        let missing_ns = counted.true_ns.checked_sub(counted.counted_ns).unwrap();
+        let [measured, counted_ns, true_ns] = count_of(100_000, |_| 100);
+        assert!(measured < 10_000, "{measured} measured");
+        let missing_ns = true_ns.checked_sub(counted_ns).unwrap();
         assert!(missing_ns < 100 * (MOST_SKIPPED + 1), "{missing_ns}");
     }
 }

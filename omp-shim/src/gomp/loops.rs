@@ -19,10 +19,7 @@ use crate::waiting::parking::{self, Dispensed};
 
 #[inline(always)]
 fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
-    match caller::of_caller(thread, thread.caller.get()) {
-        Some(runtime) => runtime,
-        None => runtime::missing(symbol),
-    }
+    caller::of_caller(thread, thread.caller.get()).unwrap_or_else(|| runtime::missing(symbol))
 }
 
 /// Remembers the chunk that the thread got, or that there was none.

@@ -29,10 +29,7 @@ pub(crate) fn runtime_of(
     function: Outlined,
     symbol: Symbol,
 ) -> &'static Runtime {
-    match caller::of_caller(thread, function as usize) {
-        Some(runtime) => runtime,
-        None => runtime::missing(symbol),
-    }
+    caller::of_caller(thread, function as usize).unwrap_or_else(|| runtime::missing(symbol))
 }
 
 /// What makes a region's threads part of its team record.

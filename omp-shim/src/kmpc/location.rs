@@ -17,8 +17,7 @@ pub(crate) fn runtime_of(
     location: *const c_void,
     symbol: Symbol,
 ) -> &'static Runtime {
-    match caller::of_caller(thread, location as usize).or_else(|| thread.last_runtime.get()) {
-        Some(runtime) => runtime,
-        None => runtime::missing(symbol),
-    }
+    caller::of_caller(thread, location as usize)
+        .or_else(|| thread.last_runtime.get())
+        .unwrap_or_else(|| runtime::missing(symbol))
 }

@@ -217,7 +217,7 @@ fn join(copy: &Copy, note: RegionNote) -> RegionNote {
             }
         }
         Some(setting) => {
-            copy.sizing.put_back(setting);
+            copy.sizing.put(setting);
             note
         }
         None => note,
@@ -236,7 +236,7 @@ unsafe extern "C" fn parallel_end<const N: usize>(
         return;
     }
     if let Some(setting) = note.lowered_from {
-        copy::<N>().sizing.put_back(setting);
+        copy::<N>().sizing.put(setting);
     }
     let thread = thread_state::current();
     waits::end_region(thread);

@@ -94,62 +94,46 @@ mod tests {
 
     #[test]
     fn a_copy_is_judged_by_where_its_scope_leads_and_else_by_its_callers() {
-        let bare = Slots {
-            asks: None,
-            ..ORDINARY
-        };
-        for (what, slots, reach) in [
-            ("its scope leads to the shim", ORDINARY, Reach::Interposed),
+        use Target::{Elsewhere, Itself, Shim};
+        type Change = fn(&mut Slots);
+        let cases: [(&str, Option<Target>, Change, Reach); 8] = [
+            ("as usual", Some(Shim), |_| {}, Reach::Interposed),
+            ("it finds itself first", Some(Itself), |_| {}, Reach::Hidden),
             (
-                "it finds itself first",
-                Slots {
-                    asks: Some(Target::Itself),
-                    ..ORDINARY
-                },
+                "in the program",
+                Some(Shim),
+                |it| it.in_program = true,
                 Reach::Hidden,
             ),
             (
-                "the program holds it, whatever it exports",
-                Slots {
-                    in_program: true,
-                    ..ORDINARY
-                },
-                Reach::Hidden,
-            ),
-            (
-                "a user's tool, called before, says nothing of the scope",
-                Slots {
-                    asks: Some(Target::Elsewhere),
-                    ..ORDINARY
-                },
+                "a user's tool came first",
+                Some(Elsewhere),
+                |_| {},
                 Reach::Interposed,
             ),
-            ("it has no slot", bare, Reach::Interposed),
+            ("no slot", None, |_| {}, Reach::Interposed),
             (
-                "it is linked into a library",
-                Slots {
-                    is_offered: false,
-                    ..bare
-                },
+                "linked into a library",
+                None,
+                |it| it.is_offered = false,
                 Reach::Hidden,
             ),
             (
-                "it is called directly",
-                Slots {
-                    is_called_directly: true,
-                    ..bare
-                },
+                "called directly",
+                None,
+                |it| it.is_called_directly = true,
                 Reach::Hidden,
             ),
             (
                 "only its own module calls it",
-                Slots {
-                    is_imported: false,
-                    ..bare
-                },
+                None,
+                |it| it.is_imported = false,
                 Reach::Hidden,
             ),
-        ] {
+        ];
+        for (what, asks, change, reach) in cases {
+            let mut slots = Slots { asks, ..ORDINARY };
+            change(&mut slots);
             assert_eq!(slots.reach(), reach, "{what}");
         }
     }

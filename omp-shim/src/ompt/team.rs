@@ -174,7 +174,8 @@ impl Sizing {
         Some((get?, set?))
     }
 
-    fn put(&self, size: u32) {
+    /// Sets the size of the calling thread's teams.
+    pub(crate) fn put(&self, size: u32) {
         if let (Some((_, set)), Ok(size)) = (self.functions(), c_int::try_from(size)) {
             // SAFETY: any thread of the runtime's may set its own size.
             unsafe { set(size) };
@@ -228,11 +229,6 @@ impl Sizing {
             }
             Verdict::Lower(_) | Verdict::Full | Verdict::Untouched(None) => None,
         }
-    }
-
-    /// Puts the setting of the calling thread back.
-    pub(crate) fn put_back(&self, setting: u32) {
-        self.put(setting);
     }
 
     /// Whether the program may refuse teams that are smaller than it asked for.

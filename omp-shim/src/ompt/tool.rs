@@ -20,8 +20,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::scope::Scope;
 use mapper_shim_core::shield::shielded;
-use mapper_shim_core::{attachment, environment, scope};
+use mapper_shim_core::{attachment, environment};
 
 use crate::ompt::abi::{
     AnyFunction, Data, Event, Lookup, SET_IMPOSSIBLE, SetCallback, StartResult, StartTool,
@@ -95,7 +96,7 @@ fn take(caller: usize) -> Option<&'static StartResult> {
         })
         .ok()?;
     // It may be here as a tool only; what it registers with the C library must not vanish with the copy.
-    scope::keep_loaded(&shim);
+    let _ = Scope::of_library(&shim);
     events::note_own_place(&shim);
     copies::COPIES.get(number)?.sizing.look_up(&copy, &shim);
     RESULTS.get(number)

@@ -142,7 +142,8 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     };
     let identity = region_table::identity(function);
     claim.slot.region.store(identity, Ordering::Relaxed);
-    let known = is_home(thread, runtime);
+    let home = thread.home_runtime.get();
+    let known = home.is_some_and(|home| core::ptr::eq(home, runtime));
     let first = !known && meet_runtime(thread, runtime, family);
     let initial_max = thread.initial_max_threads.get();
     let verdict = team_size::decide(Request {
@@ -315,13 +316,4 @@ fn meet_runtime(thread: &ThreadState, runtime: &'static Runtime, family: Family)
         attachment::report_max_threads(max_threads);
     }
     first
-}
-
-/// Whether the runtime is the one in which the thread began its last outermost region.
-#[inline(always)]
-fn is_home(thread: &ThreadState, runtime: &Runtime) -> bool {
-    thread
-        .home_runtime
-        .get()
-        .is_some_and(|home| core::ptr::eq(home, runtime))
 }

@@ -26,20 +26,14 @@ pub(super) fn member(id: u32) -> &'static Member {
     unsafe { &*MEMBERS.load(Ordering::Relaxed).add(id as usize) }
 }
 
-/// The thread pointer with which the OS thread of that number began, if it is a member's. Also for signal handlers.
-pub(super) fn thread_pointer_of(os_thread: libc::pid_t) -> Option<ThreadPointer> {
-    let started = STARTED.load(Ordering::Acquire);
-    let of_members = match started {
+/// The thread pointer with which the calling OS thread began, if it is a member's and runs under another one. Also for
+/// signal handlers.
+pub(super) fn own_thread_pointer() -> Option<ThreadPointer> {
+    let (this, started) = (kernel::thread_number(), STARTED.load(Ordering::Acquire));
+    let all = match started {
         0 => &[],
         _ => members(0, started),
     };
-    let found = of_members
-        .iter()
-        .find(|member| member.os_thread() == os_thread);
-    found.map(Member::thread_pointer)
-}
-
-/// The thread pointer of the calling OS thread itself, if it runs under another one.
-pub(super) fn own_thread_pointer() -> Option<ThreadPointer> {
-    thread_pointer_of(kernel::thread_number()).filter(|own| *own != thread_pointer::current())
+    let own = all.iter().find(|member| member.os_thread() == this)?;
+    Some(own.thread_pointer()).filter(|own| *own != thread_pointer::current())
 }

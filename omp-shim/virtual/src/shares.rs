@@ -29,7 +29,8 @@ static SHARES: [Share; RING] = {
 };
 /// `single` constructs that some member has taken.
 static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
-static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// What the member that took a `single copyprivate` hands on to the others.
+pub(super) static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 #[inline(always)]
 #[allow(
@@ -111,11 +112,6 @@ pub(super) fn takes_single(member: &Member) -> bool {
     SINGLES_TAKEN
         .compare_exchange(met, next, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
-}
-
-/// What the member that took a `single copyprivate` hands on to the others.
-pub(super) fn copied() -> &'static AtomicPtr<c_void> {
-    &COPIED
 }
 
 /// In the child of a fork: nobody is in any.

@@ -62,11 +62,11 @@ fn copy_start(member: &'static Member) -> Option<NonNull<c_void>> {
         return None;
     }
     carrier::barrier(member);
-    NonNull::new(shares::copied().load(Ordering::Relaxed))
+    NonNull::new(shares::COPIED.load(Ordering::Relaxed))
 }
 
 fn copy_end(member: &'static Member, data: *mut c_void) {
-    shares::copied().store(data, Ordering::Relaxed);
+    shares::COPIED.store(data, Ordering::Relaxed);
     carrier::barrier(member);
 }
 
