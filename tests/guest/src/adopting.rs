@@ -23,8 +23,8 @@ pub(crate) fn without_the_drop_in_adopting_is_refused_and_names_it() -> Result<(
     let pid = service.pid()?;
     let (number, before) = (pid.to_string(), kernel::group_of(pid)?);
     for target in [["--pid", &number], ["--unit", service.0]] {
-        let told = refusal(User::Root, &["adopt", target[0], target[1]])?;
-        ensure!(told.contains("adopt.conf"), "of {target:?} was told {told}");
+        let reply = refusal(User::Root, &["adopt", target[0], target[1]])?;
+        ensure!(reply.contains("adopt.conf"), "of {target:?} got {reply}");
     }
     let group = kernel::group_of(pid)?;
     ensure!(group == before, "it was moved to {}", group.display());
@@ -126,8 +126,8 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
     let pid = service.pid()?;
     let before = kernel::group_of(pid)?;
     let number = pid.to_string();
-    let told = refusal(User::Bob, &["adopt", "--pid", &number])?;
-    ensure!(told.contains("belongs to user"), "bob was told {told}");
+    let reply = refusal(User::Bob, &["adopt", "--pid", &number])?;
+    ensure!(reply.contains("belongs to user"), "bob got {reply}");
     mapperctl(
         User::Alice,
         &["adopt", "--pid", &number, "--name", "adopted"],
@@ -143,10 +143,10 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
     let rival = rival()?;
     ensure_confined(&moved, &rival)?;
     kill_daemon()?;
-    let told = status_of("adopted")?;
-    ensure!(told["adopted"]["pid"] == pid, "status says {told}");
+    let reply = status_of("adopted")?;
+    ensure!(reply["adopted"]["pid"] == pid, "status says {reply}");
     let refused = refusal(User::Bob, &["release", "adopted"])?;
-    ensure!(refused.contains("no application"), "bob was told {refused}");
+    ensure!(refused.contains("no application"), "bob got {refused}");
     let said = mapperctl(User::Alice, &["release", "adopted"])?;
     for process in [pid, child] {
         let group = kernel::group_of(process)?;
@@ -178,7 +178,7 @@ pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Resu
         let had = online.clone();
         let group = service.group()?;
         let refused = refusal(User::Alice, &["adopt", "--unit", service.0])?;
-        ensure!(refused.contains("only root"), "alice was told {refused}");
+        ensure!(refused.contains("only root"), "alice got {refused}");
         mapperctl(User::Root, &["adopt", "--unit", service.0])?;
         let rival = rival()?;
         let confined = ensure_confined(&group, &rival)?;
@@ -193,10 +193,10 @@ pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Resu
             "the process has left its unit"
         );
         kill_daemon()?;
-        let told = status_of("adopted-unit")?;
-        ensure!(told["adopted"]["unit"] == service.0, "status says {told}");
-        let told = status_of("adopted-unit")?;
-        ensure!(told["state"] != "set by others", "status says {told}");
+        let reply = status_of("adopted-unit")?;
+        ensure!(reply["adopted"]["unit"] == service.0, "status says {reply}");
+        let reply = status_of("adopted-unit")?;
+        ensure!(reply["state"] != "set by others", "status says {reply}");
         mapperctl(User::Root, &["release", "adopted-unit"])?;
         wait_for("its CPUs to come back", || {
             let cpus = effective_cpus(&group)?;
@@ -245,13 +245,13 @@ pub(crate) fn an_adopted_group_stays_in_its_place_and_gets_its_cpus_back() -> Re
         ),
         ("mapper.slice".to_owned(), "holds the daemon"),
     ] {
-        let told = refusal(User::Root, &["adopt", "--cgroup", &group])?;
-        ensure!(told.contains(says), "of {group} was told {told}");
+        let reply = refusal(User::Root, &["adopt", "--cgroup", &group])?;
+        ensure!(reply.contains(says), "of {group} got {reply}");
     }
-    let told = refusal(User::Alice, &["adopt", "--cgroup", &path])?;
+    let reply = refusal(User::Alice, &["adopt", "--cgroup", &path])?;
     ensure!(
-        told.contains("its cpuset.cpus belongs to user 0"),
-        "alice was told {told}"
+        reply.contains("its cpuset.cpus belongs to user 0"),
+        "alice got {reply}"
     );
     mapperctl(User::Root, &["adopt", "--cgroup", &path, "--name", "job"])?;
     let rival = rival()?;
@@ -288,10 +288,10 @@ pub(crate) fn an_adopted_unit_is_kept_within_a_limit_that_is_set_later() -> Resu
     limit("0-2")?;
     let within = kernel::cpu_list("0-2")?;
     wait_for("the daemon to keep to the limit", || {
-        let told = status_of("bounded")?;
-        ensure!(told["state"] == "limited", "status says {told}");
+        let reply = status_of("bounded")?;
+        ensure!(reply["state"] == "limited", "status says {reply}");
         let (promised, given) = (
-            kernel::cpu_list(told["cpus"].as_str().unwrap_or_default())?,
+            kernel::cpu_list(reply["cpus"].as_str().unwrap_or_default())?,
             kernel::cpu_list(&kernel::read(group.join("cpuset.cpus"))?)?,
         );
         for cpus in [&promised, &given, &effective_cpus(&group)?] {
@@ -303,14 +303,14 @@ pub(crate) fn an_adopted_unit_is_kept_within_a_limit_that_is_set_later() -> Resu
     })?;
     kill_daemon()?;
     wait_for("the next daemon to keep to it", || {
-        let told = status_of("bounded")?;
-        ensure!(told["state"] == "limited", "status says {told}");
+        let reply = status_of("bounded")?;
+        ensure!(reply["state"] == "limited", "status says {reply}");
         Ok(())
     })?;
     limit(&online_cpus()?.to_string())?;
     wait_for("the daemon to see that the limit is gone", || {
-        let told = status_of("bounded")?;
-        ensure!(told["state"] != "limited", "status says {told}");
+        let reply = status_of("bounded")?;
+        ensure!(reply["state"] != "limited", "status says {reply}");
         let cpus = ensure_confined(&group, &rival)?;
         ensure!(cpus.len() > 3, "it still has {cpus}");
         Ok(())
@@ -322,8 +322,8 @@ pub(crate) fn memory_of_an_adopted_unit_follows_its_cpus_through_systemd() -> Re
     let service = Service::start("placed.service", &[], WITH_CHILD)?;
     let group = service.group()?;
     let asked = ["adopt", "--unit", service.0, "--mem", "interleave"];
-    let told = refusal(User::Root, &asked)?;
-    ensure!(told.contains("give local or keep"), "root was told {told}");
+    let reply = refusal(User::Root, &asked)?;
+    ensure!(reply.contains("give local or keep"), "root got {reply}");
     let asked = ["--mem", "local", "--max-cpus", "2"];
     mapperctl(
         User::Root,
@@ -372,10 +372,10 @@ pub(crate) fn what_lost_its_state_is_roots_to_release_and_stays_released() -> Re
     let name = group.file_name().and_then(|name| name.to_str());
     let number = name.and_then(|name| name.strip_prefix("app-"));
     let name = format!("recovered-{}", number.context("its group has no number")?);
-    let told = status_of(&name)?;
-    ensure!(told["adopted"].is_null(), "status says {told}");
+    let reply = status_of(&name)?;
+    ensure!(reply["adopted"].is_null(), "status says {reply}");
     let refused = refusal(User::Alice, &["release", &name])?;
-    ensure!(refused.contains("root"), "alice was told {refused}");
+    ensure!(refused.contains("root"), "alice got {refused}");
     mapperctl(User::Root, &["release", &name])?;
     let listed = || -> Result<bool> {
         let status = status()?;

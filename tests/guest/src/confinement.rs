@@ -29,11 +29,11 @@ fn are_apart(sets: &[&CpuSet]) -> Result<()> {
 /// The CPUs of an application by the kernel, which the daemon must agree with.
 fn agreed_cpus(application: &Application) -> Result<CpuSet> {
     let cpus = application.cpus()?;
-    let told = status_of(application.name())?;
-    let told = cpu_list(told["cpus"].as_str().unwrap_or_default())?;
+    let reply = status_of(application.name())?;
+    let reply = cpu_list(reply["cpus"].as_str().unwrap_or_default())?;
     ensure!(
-        told == cpus,
-        "{}: status says {told}, the kernel {cpus}",
+        reply == cpus,
+        "{}: status says {reply}, the kernel {cpus}",
         application.name()
     );
     Ok(cpus)
@@ -227,8 +227,8 @@ pub(crate) fn memory_follows_the_cpus_of_those_who_asked_and_of_nobody_else() ->
         !maps.contains("interleave"),
         "a policy that was not asked for: {maps}"
     );
-    let told = crate::daemon::status_of("spread")?;
-    ensure!(told["memory"] == "interleave", "status says {told}");
+    let reply = crate::daemon::status_of("spread")?;
+    ensure!(reply["memory"] == "interleave", "status says {reply}");
     // With the machine for itself it has the memory of all of it.
     drop((spread, kept));
     wait_for("memory to come back", || {

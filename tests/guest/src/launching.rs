@@ -20,7 +20,7 @@ fn finish(command: &mut Command) -> Result<Output> {
     command.output().context("run mapper-launch")
 }
 
-/// The launcher itself must not die by the signal that its program died by: its status is told as
+/// The launcher itself must not die by the signal that its program died by: its status is reported as
 /// a shell does.
 fn ensure_status(output: &Output, expected: i32, of: &str) -> Result<()> {
     ensure!(
@@ -40,7 +40,7 @@ pub(crate) fn the_exit_status_is_the_programs() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn a_programs_death_by_signal_is_told_as_a_shell_does() -> Result<()> {
+pub(crate) fn a_programs_death_by_signal_is_reported_as_a_shell_does() -> Result<()> {
     for signal in [
         Signal::SIGTERM,
         Signal::SIGINT,

@@ -219,7 +219,7 @@ fn ensure_attached(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn a_reload_takes_the_configuration_over_and_an_error_is_told() -> Result<()> {
+pub(crate) fn a_reload_takes_the_configuration_over_and_an_error_is_reported() -> Result<()> {
     let file = "/etc/mapper/mapper.toml";
     let write = |text: &str| {
         std::fs::create_dir_all("/etc/mapper")
@@ -247,7 +247,7 @@ pub(crate) fn a_reload_takes_the_configuration_over_and_an_error_is_told() -> Re
         };
         ensure!(
             error.contains("line 2") && error.contains("intervall"),
-            "the error is not told: {error}"
+            "the error is not reported: {error}"
         );
         let interval = status()?["daemon"]["interval_ns"].clone();
         ensure!(interval == 500_000_000, "the interval is {interval} ns");

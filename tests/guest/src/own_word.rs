@@ -153,7 +153,7 @@ impl Seen {
     }
 }
 
-/// Waits for what has to be learnt; of the programs, `why` is told if it never comes.
+/// Waits for what has to be learnt; of the programs, `why` is reported if it never comes.
 fn learnt<T>(what: &str, programs: [&Speaker; 2], probe: impl FnMut() -> Result<T>) -> Result<T> {
     wait_long_for(LEARNING, what, probe).with_context(|| {
         programs

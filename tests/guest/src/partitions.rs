@@ -40,11 +40,11 @@ fn partition_of(group: &Path) -> Result<String> {
 fn ensure_isolated(application: &Application) -> Result<CpuSet> {
     let group = kernel::group_of(application.pid)?;
     let partition = partition_of(&group)?;
-    let told = status_of(application.name())?;
+    let reply = status_of(application.name())?;
     ensure!(
         partition == "isolated",
         "the kernel says {partition}, status {}",
-        told["partition"]
+        reply["partition"]
     );
     let cpus = application.cpus()?;
     let machine = cpu_list(&kernel::read("/sys/fs/cgroup/cpuset.cpus.isolated")?)?;
@@ -59,10 +59,10 @@ fn ensure_isolated(application: &Application) -> Result<CpuSet> {
             "\"{group}\" has {others}, the application {cpus}"
         );
     }
-    let told = status_of(application.name())?;
+    let reply = status_of(application.name())?;
     ensure!(
-        told["partition"]["in_force"] == "isolated",
-        "status says {told}"
+        reply["partition"]["in_force"] == "isolated",
+        "status says {reply}"
     );
     Ok(cpus)
 }
@@ -80,10 +80,10 @@ fn ensure_given_back() -> Result<()> {
 }
 
 pub(crate) fn without_the_drop_in_isolation_is_refused_and_names_it() -> Result<()> {
-    let told = refusal(User::Root)?;
-    ensure!(told.contains("partitions.conf"), "root was told {told}");
-    let told = refusal(User::Alice)?;
-    ensure!(told.contains("[[access]]"), "alice was told {told}");
+    let reply = refusal(User::Root)?;
+    ensure!(reply.contains("partitions.conf"), "root got {reply}");
+    let reply = refusal(User::Alice)?;
+    ensure!(reply.contains("[[access]]"), "alice got {reply}");
     Ok(())
 }
 
@@ -93,8 +93,8 @@ const SPINNERS: &str =
 
 pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> Result<()> {
     let _allowed = DropIn::for_isolating()?;
-    let told = refusal(User::Alice)?;
-    ensure!(told.contains("[[access]]"), "alice was told {told}");
+    let reply = refusal(User::Alice)?;
+    ensure!(reply.contains("[[access]]"), "alice got {reply}");
     let apart = isolated("apart")?;
     let alone = wait_for("a partition", || ensure_isolated(&apart))?;
     // Others come and go, and it moves with its partition.
@@ -123,8 +123,8 @@ pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> 
         .spawn()
         .context("start the spinners")?;
     let spread = wait_for("the spinners to be spread", || {
-        let told = status_of("spinners")?;
-        let pid = told["pid"].as_u64().context("no pid")?;
+        let reply = status_of("spinners")?;
+        let pid = reply["pid"].as_u64().context("no pid")?;
         let children = kernel::read(format!("/proc/{pid}/task/{pid}/children"))?;
         let mut on = BTreeSet::new();
         for child in children.split_whitespace() {
@@ -142,8 +142,8 @@ pub(crate) fn an_isolated_application_has_its_cpus_to_itself_until_it_ends() -> 
         Ok(())
     });
     // The shell ends when the last of them has.
-    let told = status_of("spinners")?;
-    let pid = told["pid"].as_u64().context("no pid")?;
+    let reply = status_of("spinners")?;
+    let pid = reply["pid"].as_u64().context("no pid")?;
     let children = kernel::read(format!("/proc/{pid}/task/{pid}/children"))?;
     for child in children.split_whitespace() {
         let child = child.parse().context("a child's number")?;
@@ -180,8 +180,8 @@ pub(crate) fn isolation_outlives_a_crash_and_ends_with_a_stop() -> Result<()> {
     wait_for("everything to be given back", ensure_given_back)
 }
 
-pub(crate) fn a_partition_that_the_kernel_dissolves_is_told_and_the_program_runs_on() -> Result<()>
-{
+pub(crate) fn a_partition_that_the_kernel_dissolves_is_reported_and_the_program_runs_on()
+-> Result<()> {
     let _allowed = DropIn::for_isolating()?;
     let apart = isolated("apart")?;
     let cpus = wait_for("a partition", || ensure_isolated(&apart))?;
@@ -191,9 +191,9 @@ pub(crate) fn a_partition_that_the_kernel_dissolves_is_told_and_the_program_runs
     let outcome = (|| {
         std::fs::write(beside.join("cpuset.cpus"), cpus.to_string()).context("write its CPUs")?;
         wait_for("the daemon to notice", || {
-            let told = status_of("apart")?;
-            let why = told["partition"]["why_not"].as_str().unwrap_or_default();
-            ensure!(why.contains("isolated invalid"), "status says {told}");
+            let reply = status_of("apart")?;
+            let why = reply["partition"]["why_not"].as_str().unwrap_or_default();
+            ensure!(why.contains("isolated invalid"), "status says {reply}");
             Ok(())
         })?;
         let partition = partition_of(&kernel::group_of(apart.pid)?)?;

@@ -83,9 +83,12 @@ fn ensure_refused(reply: &Value, error: &str) -> Result<()> {
 pub(crate) fn an_unprivileged_user_launches() -> Result<()> {
     let application = Application::start("alices", User::Alice, Runtime::Libgomp, &[])?;
     application.cpus()?;
-    let told = status_of("alices")?;
-    ensure!(told["uid"] == User::Alice.uid()?, "status says {told}");
-    ensure!(told["pid"] == application.pid, "status says {told}");
+    let response = status_of("alices")?;
+    ensure!(
+        response["uid"] == User::Alice.uid()?,
+        "status says {response}"
+    );
+    ensure!(response["pid"] == application.pid, "status says {response}");
     let status = application.end(Signal::SIGTERM)?;
     ensure!(
         status.code() == Some(143),

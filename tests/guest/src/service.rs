@@ -26,10 +26,10 @@ pub(crate) fn the_service_starts_and_says_so() -> Result<()> {
         "{UNIT} is not active"
     );
     let pid = main_pid()?;
-    let told = systemctl(&["--no-pager", "status", UNIT])?;
+    let reply = systemctl(&["--no-pager", "status", UNIT])?;
     ensure!(
-        told.contains("active (running)"),
-        "systemctl status says: {told}"
+        reply.contains("active (running)"),
+        "systemctl status says: {reply}"
     );
     ensure!(
         status()?["daemon"]["pid"] == pid,

@@ -113,11 +113,11 @@ pub(crate) fn cpus_set_by_somebody_else_are_respected_until_given_back() -> Resu
     write("6-7")?;
     let placed: CpuSet = "6-7".parse().context("a CPU list")?;
     wait_for("the daemon to notice", || {
-        let told = status_of("left")?;
+        let reply = status_of("left")?;
         ensure!(
-            told["state"] == "set by others",
+            reply["state"] == "set by others",
             "its state is {}",
-            told["state"]
+            reply["state"]
         );
         let (first, second) = (pair[0].cpus()?, pair[1].cpus()?);
         ensure!(first == placed, "it was moved to {first}");
@@ -129,11 +129,11 @@ pub(crate) fn cpus_set_by_somebody_else_are_respected_until_given_back() -> Resu
     ensure!(pair[0].cpus()? == placed, "it was moved");
     write(&online_cpus()?.to_string())?;
     wait_for("the daemon to manage it again", || {
-        let told = status_of("left")?;
+        let reply = status_of("left")?;
         ensure!(
-            told["state"] != "set by others",
+            reply["state"] != "set by others",
             "its state is {}",
-            told["state"]
+            reply["state"]
         );
         ensure_they_share(&pair, &online_cpus()?)?;
         ensure!(pair[0].cpus()?.len() > 2, "it has {}", pair[0].cpus()?);
