@@ -1,4 +1,4 @@
-// What the launcher's tests run: a program that tells exactly what reaches it.
+// What the launcher's tests run: a program that prints exactly what reaches it.
 //
 //   probe signals      blocks every signal and prints each as it comes ("signal 2 from 77 code 0
 //                      value 5"), until its input ends
@@ -33,7 +33,8 @@ static int tell_signals(void) {
             if (read(signals, &info, sizeof info) == sizeof info) {
                 printf("signal %u from %u code %d value %d\n", info.ssi_signo, info.ssi_pid,
                        info.ssi_code, info.ssi_int);
-                fflush(stdout);
+                // Once the test has gone, each line would bring a SIGPIPE and so another line.
+                if (fflush(stdout)) return 1;
             }
         } else if (wait[1].revents) {
             return 0;
