@@ -281,7 +281,8 @@ fn judge_all(
     programs: &[Program],
     jobs: NonZeroUsize,
 ) -> anyhow::Result<Vec<Case>> {
-    let progress = Progress::start("conformance", programs.len())?;
+    let progress = Mutex::new(Progress::start("conformance", programs.len())?);
+    let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let judged: Mutex<Vec<(usize, anyhow::Result<Case>)>> = Mutex::default();
@@ -293,14 +294,14 @@ fn judge_all(
                     let Some(program) = programs.get(index) else {
                         break;
                     };
-                    progress.doing(program.title());
+                    progress().doing(program.title());
                     let case = judge.judge(program, index);
                     if judge.interrupt.is_raised() && case.is_err() {
                         break;
                     }
                     match case.as_ref().ok().and_then(Case::noteworthy) {
-                        Some(word) => progress.done(&format!("{}: {word}", program.title())),
-                        None => progress.count(),
+                        Some(word) => progress().done(&format!("{}: {word}", program.title())),
+                        None => progress().count(),
                     }
                     stop.fetch_or(case.is_err(), Ordering::Relaxed);
                     let mut judged = judged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +310,7 @@ fn judge_all(
             });
         }
     });
-    progress.finish();
+    progress().finish();
     let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
     judged.sort_by_key(|(index, _)| *index);
     judged.into_iter().map(|(_, case)| case).collect()
