@@ -10,7 +10,7 @@ use mapper_abi::stand_in::{Allocations, StandIn};
 use serde::Serialize;
 
 use super::programs::{Compiled, Program};
-use super::run::{Ending, Machine, Run, Runner, Teams};
+use super::run::{Machine, Runner, Teams};
 use mapper_report::interrupt::Interrupt;
 
 /// Lets a plain runtime choose team sizes, as `follow` requires. By itself libomp changes them only with the machine's load.
@@ -147,11 +147,9 @@ impl Judge<'_> {
         };
         for _ in 0..self.runs {
             let run = runner.plainly(&[])?;
-            if run.ending != Ending::Passed {
-                return Ok(case(Plain::Failed {
-                    how: run.ending.to_string(),
-                    said: run.said,
-                }));
+            if let Some(how) = run.failed {
+                let said = run.said;
+                return Ok(case(Plain::Failed { how, said }));
             }
             runner.time_limit = runner.time_limit.max(run.elapsed * SLOWNESS);
         }
@@ -178,8 +176,15 @@ impl Judge<'_> {
             let mut daemon = stand_in(teams, &self.machine, seed)?;
             let run = runner.managed(&mut daemon)?;
             let shim = daemon.real_teams_because();
-            if run.ending != Ending::Passed {
-                return wrong(runner, teams, run, shim);
+            if let Some(how) = run.failed {
+                return match excuse(runner, teams, &how)? {
+                    Some(verdict) => Ok(verdict),
+                    None => Ok(Verdict::Broken {
+                        how,
+                        said: run.said,
+                        shim,
+                    }),
+                };
             }
             real_teams = real_teams.or(shim);
         }
@@ -195,29 +200,24 @@ fn stand_in(teams: Teams, machine: &Machine, seed: u64) -> anyhow::Result<StandI
     StandIn::new(teams.mode(), &machine.cpus, allocations).context("make a page")
 }
 
-/// The verdict on a wrong run; `shim` is the reason for real teams, if any.
-fn wrong(
-    runner: &Runner<'_>,
-    teams: Teams,
-    run: Run,
-    shim: Option<String>,
-) -> anyhow::Result<Verdict> {
-    let (how, said) = (run.ending.to_string(), run.said);
+/// The verdict on a wrong run if it is not because of mapper.
+fn excuse(runner: &Runner<'_>, teams: Teams, how: &str) -> anyhow::Result<Option<Verdict>> {
     if teams == Teams::Follow {
         for _ in 0..DYNAMIC_RUNS {
-            if runner.plainly(&DYNAMIC)?.ending != Ending::Passed {
-                return Ok(Verdict::NeedsExactTeams { how });
+            if runner.plainly(&DYNAMIC)?.failed.is_some() {
+                let how = how.to_owned();
+                return Ok(Some(Verdict::NeedsExactTeams { how }));
             }
         }
     }
     for _ in 0..RUNS_BEFORE_BLAME {
         let again = runner.plainly(&[])?;
-        if again.ending != Ending::Passed {
-            let (how, said) = (again.ending.to_string(), again.said);
-            return Ok(Verdict::WrongPlainlyToo { how, said });
+        if let Some(how) = again.failed {
+            let said = again.said;
+            return Ok(Some(Verdict::WrongPlainlyToo { how, said }));
         }
     }
-    Ok(Verdict::Broken { how, said, shim })
+    Ok(None)
 }
 
 /// Which modes the shim has: those in which it attaches to its page. Tried with the first compiler.

@@ -115,13 +115,11 @@ fn main() -> std::process::ExitCode {
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.short {
         // The rest of `cargo xtask test` handles no flag either: Ctrl-C ends all of it.
-        let report = check(&Args::own_suite(), Interrupt::default())?;
+        let report = check(&own_suite(), Interrupt::default())?;
         enough_were_virtual(&report)?;
         let (passed, failed) = (report.sound(), report.broken());
-        let _ = write!(
-            std::io::stdout(),
-            "{report}\n{passed} passed, {failed} failed\n"
-        );
+        let counts = format!("{passed} passed, {failed} failed");
+        let _ = writeln!(std::io::stdout(), "{report}\n{counts}");
         anyhow::ensure!(failed == 0, "{failed} broken by mapper");
         return Ok(());
     }
@@ -152,23 +150,9 @@ fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Args {
-    /// The short form: one run of each kind.
-    fn own_suite() -> Self {
-        Self {
-            dir: None,
-            cc: vec!["gcc".to_owned(), "clang".to_owned()],
-            teams: vec![Teams::Fixed, Teams::Follow, Teams::Virtual],
-            schedule: LoopSchedule::AsWritten,
-            jobs: None,
-            json: None,
-            program: None,
-            runs: 1,
-            time_limit: TIME_LIMIT_S,
-            shim: None,
-            short: false,
-        }
-    }
+/// The short form: one run of each kind.
+fn own_suite() -> Args {
+    Args::parse_from(["cargo xtask conformance", "--runs=1"])
 }
 
 /// Programs of the own suite, compiled by gcc, that must pass with virtual teams. Some forty have constructs that such teams
@@ -194,15 +178,11 @@ fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
 fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     let own_suite = workspace::root().join("omp-shim/tests/conformance");
     let folder = args.dir.as_deref().unwrap_or(&own_suite);
-    anyhow::ensure!(
-        folder.is_dir(),
-        "{}: {}",
-        folder.display(),
-        match folder.exists() {
-            true => "not a folder; give the folder, and one program of it by --program FILE",
-            false => "no such folder; give one with OpenMP programs, or none for the project's own",
-        }
-    );
+    let wrong = match folder.exists() {
+        true => "not a folder; give the folder, and one program of it by --program FILE",
+        false => "no such folder; give one with OpenMP programs, or none for the project's own",
+    };
+    anyhow::ensure!(folder.is_dir(), "{}: {wrong}", folder.display());
     let mut sources = programs::find(folder)?;
     if let Some(wanted) = &args.program {
         let wanted = Path::new(wanted);
@@ -216,12 +196,9 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
             None => bail!("{folder}: no programs (*.c, *.cpp, *.cc, *.f90)"),
         }
     }
-    let shim = match &args.shim {
-        Some(path) => path
-            .canonicalize()
-            .with_context(|| format!("shim {}", path.display()))?,
-        None => build_shim()?,
-    };
+    let shim = args.shim.clone().map_or_else(build_shim, Ok)?;
+    let whole = shim.canonicalize();
+    let shim = whole.with_context(|| format!("shim {}", shim.display()))?;
     let scratch = tempfile::Builder::new()
         .prefix("mapper-conformance-")
         .tempdir()
@@ -271,8 +248,7 @@ fn build_shim() -> anyhow::Result<PathBuf> {
     if !status.success() || !shim.exists() {
         bail!("the shim {} could not be built; see above", shim.display());
     }
-    shim.canonicalize()
-        .with_context(|| format!("shim {}", shim.display()))
+    Ok(shim)
 }
 
 /// Judges all programs, several at a time, and returns them in order, without those that Ctrl-C interrupts or prevents.
@@ -326,7 +302,7 @@ mod tests {
         let args = Args {
             dir: Some("/nonexistent".into()),
             json: Some("/nonexistent/results.json".into()),
-            ..Args::own_suite()
+            ..own_suite()
         };
         let error = run(&args).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/results.json"), "{error}");

@@ -1,6 +1,5 @@
 //! One run of one program: started, watched, and ended when it takes too long.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
@@ -99,44 +98,22 @@ impl Machine {
     }
 }
 
-/// How a run ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    /// With exit status 0.
-    Passed,
-    Status(i32),
-    Signal(i32),
-    /// Beyond its time, with its threads in these states.
-    Hung(Duration, String),
-}
-
-impl From<ExitStatus> for Ending {
-    fn from(status: ExitStatus) -> Self {
-        match (status.code(), status.signal()) {
-            (Some(0), _) => Self::Passed,
-            (Some(code), _) => Self::Status(code),
-            (None, signal) => Self::Signal(signal.unwrap_or(0)),
-        }
-    }
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passed => write!(f, "passed"),
-            Self::Status(code) => write!(f, "exit status {code}"),
-            Self::Signal(number) => match Signal::try_from(*number) {
-                Ok(signal) => write!(f, "{signal}"),
-                Err(_) => write!(f, "signal {number}"),
-            },
-            Self::Hung(limit, threads) => write!(f, "hung for {} s ({threads})", limit.as_secs()),
-        }
+/// Why a program failed, unless its exit status is 0.
+fn failure(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal().unwrap_or(0)) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("exit status {code}")),
+        (None, number) => Some(match Signal::try_from(number) {
+            Ok(signal) => signal.to_string(),
+            Err(_) => format!("signal {number}"),
+        }),
     }
 }
 
 /// A finished run.
 pub(crate) struct Run {
-    pub(crate) ending: Ending,
+    /// Why it failed, if it did.
+    pub(crate) failed: Option<String>,
     pub(crate) elapsed: Duration,
     /// The end of its output.
     pub(crate) said: String,
@@ -215,13 +192,14 @@ impl Runner<'_> {
             .with_context(|| format!("start {}", self.program.display()))?;
         let mut log = Log::of(output);
         let pause = if daemon.is_some() { FLAP } else { LOOK };
-        let ending = loop {
+        let failed = loop {
             std::thread::sleep(pause);
             if running.has_ended().context("wait for a program")? {
-                break Ending::from(running.finish().context("wait for a program")?);
+                break failure(running.finish().context("wait for a program")?);
             }
             if begun.elapsed() > self.time_limit {
-                break Ending::Hung(self.time_limit, thread_states(running.id()));
+                let (seconds, threads) = (self.time_limit.as_secs(), thread_states(running.id()));
+                break Some(format!("hung for {seconds} s ({threads})"));
             }
             if self.interrupt.is_raised() {
                 bail!("interrupted");
@@ -235,7 +213,7 @@ impl Runner<'_> {
         drop(running);
         let said = log.last_lines();
         Ok(Run {
-            ending,
+            failed,
             elapsed,
             said,
         })
@@ -353,23 +331,24 @@ mod tests {
 
     #[test]
     fn the_end_of_a_program_in_its_folder_is_reported_without_control_characters() {
-        for (script, ending, said) in [
-            ("exit 0", Ending::Passed, ""),
+        for (script, failed, said) in [
+            ("exit 0", None, ""),
             (
                 "echo one; echo two >&2; exit 3",
-                Ending::Status(3),
+                Some("exit status 3"),
                 "one\ntwo",
             ),
-            ("kill -11 $$", Ending::Signal(11), ""),
-            ("test -x ./program", Ending::Passed, ""),
+            ("kill -11 $$", Some("SIGSEGV"), ""),
+            ("test -x ./program", None, ""),
             (
                 "printf '\\033[2Jred\\a\\tand blue'",
-                Ending::Passed,
+                None,
                 "\u{fffd}[2Jred\u{fffd}\tand blue",
             ),
         ] {
             let run = run(script, LIMIT);
-            assert_eq!((run.ending, &*run.said), (ending, said), "{script}");
+            let found = (run.failed.as_deref(), &*run.said);
+            assert_eq!(found, (failed, said), "{script}");
         }
     }
 
@@ -398,7 +377,8 @@ mod tests {
         let limits = [300, 3_000, 30_000].map(Duration::from_millis);
         let said = limits.into_iter().find_map(|limit| {
             let hung = run("sleep 600 & echo $!; wait", limit);
-            assert!(matches!(hung.ending, Ending::Hung(..)), "{}", hung.ending);
+            let how = hung.failed.unwrap();
+            assert!(how.starts_with("hung for "), "{how}");
             (!hung.said.is_empty()).then_some(hung.said)
         });
         let forked = said.unwrap().trim().to_owned();
