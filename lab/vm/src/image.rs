@@ -51,26 +51,14 @@ pub(super) enum Cache {
     Ignore,
 }
 
-/// A finished image.
+/// A finished image: the folder with its files.
 pub(super) struct Image {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl Image {
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     pub(super) fn disk(&self) -> PathBuf {
         self.folder.join("disk.img")
-    }
-
-    pub(super) fn kernel(&self) -> PathBuf {
-        self.folder.join("vmlinuz")
-    }
-
-    pub(super) fn initrd(&self) -> PathBuf {
-        self.folder.join("initrd")
     }
 }
 
@@ -190,10 +178,10 @@ fn build(inputs: &Inputs, image: &Image) -> Result<()> {
     }
     build_in(work.path(), &recipe, inputs)?;
     fs::remove_dir_all(&recipe).with_context(|| format!("remove {}", recipe.display()))?;
-    if let Err(error) = fs::rename(work.path(), image.folder())
+    if let Err(error) = fs::rename(work.path(), &image.folder)
         && !image.disk().exists()
     {
-        return Err(error).with_context(|| format!("create {}", image.folder().display()));
+        return Err(error).with_context(|| format!("create {}", image.folder.display()));
     }
     eprintln!("guest image built in {:.0?}", started.elapsed());
     Ok(())

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ const RESULT_SIZE_BYTES: u64 = 256 << 20;
 pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(900);
 /// The kernel's message after an instruction that was half patched.
 const EMULATION_FAULT: &str = "Oops: int3";
+/// The file of the guest's console.
+const CONSOLE: &str = "console.log";
 /// The most starts of the guest.
 const ATTEMPTS: u32 = 3;
 /// Services that would only delay the payload.
@@ -124,7 +126,7 @@ impl Machine {
         payload: &Path,
         on_progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<Attempt> {
-        let run = RunFolder(Scratch::create("run")?);
+        let run = Scratch::create("run")?;
         let mut tar = Command::new("tar");
         tar.arg("-cf")
             .arg(run.file("payload.tar"))
@@ -151,26 +153,26 @@ impl Machine {
             Finished::TimedOut => bail!(
                 "the guest had not finished after {:.0?}; the end of its console:\n{}",
                 self.timeout,
-                run.keep_console_tail()
+                keep_console_tail(&run)
             ),
             Finished::PoweredOff if !status.success() => {
                 bail!("qemu-system-x86_64 failed ({status})")
             }
             Finished::PoweredOff => {}
         }
-        if let Some(status) = run.payload_status() {
+        if let Some(status) = payload_status(&run) {
             return Ok(Attempt::Finished { status });
         }
-        if !began || run.console_text().contains(EMULATION_FAULT) {
-            return Ok(Attempt::EmulationFault(run.keep_console_tail()));
+        if !began || console_text(&run).contains(EMULATION_FAULT) {
+            return Ok(Attempt::EmulationFault(keep_console_tail(&run)));
         }
         bail!(
             "the guest stopped without a result; the end of its console:\n{}",
-            run.keep_console_tail()
+            keep_console_tail(&run)
         )
     }
 
-    fn command(&self, image: &Image, run: &RunFolder) -> Command {
+    fn command(&self, image: &Image, run: &Scratch) -> Command {
         let Sockets {
             sockets,
             cores,
@@ -210,14 +212,14 @@ impl Machine {
         let masked = MASKED.map(|unit| format!(" systemd.mask={unit}")).concat();
         command
             .arg("-chardev")
-            .arg(format!("file,id=console,path={}", run.console().display()))
+            .arg(format!("file,id=console,path={}", run.file(CONSOLE).display()))
             .args(["-serial", "chardev:console"])
             .args(["-chardev", "stdio,id=payload,signal=off"])
             .args(["-serial", "chardev:payload"])
             .arg("-kernel")
-            .arg(image.kernel())
+            .arg(image.folder.join("vmlinuz"))
             .arg("-initrd")
-            .arg(image.initrd())
+            .arg(image.folder.join("initrd"))
             .arg("-append")
             .arg(format!(
                 "root=/dev/vda rw console=ttyS0 quiet maxcpus=1 panic=-1 mitigations=off tsc=reliable \
@@ -271,37 +273,24 @@ fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) ->
     }
 }
 
-/// The files of one run.
-struct RunFolder(Scratch);
+/// The payload's exit status on the result disk, if there is one.
+fn payload_status(run: &Scratch) -> Option<u8> {
+    let mut tar = Command::new("tar");
+    tar.arg("-xOf").arg(run.file("result.raw")).arg("./status");
+    output(&mut tar).ok()?.trim().parse().ok()
+}
 
-impl RunFolder {
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.file(name)
-    }
+fn console_text(run: &Scratch) -> String {
+    let text = fs::read(run.file(CONSOLE)).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
 
-    fn console(&self) -> PathBuf {
-        self.file("console.log")
-    }
-
-    /// The payload's exit status on the result disk, if there is one.
-    fn payload_status(&self) -> Option<u8> {
-        let mut tar = Command::new("tar");
-        tar.arg("-xOf").arg(self.file("result.raw")).arg("./status");
-        output(&mut tar).ok()?.trim().parse().ok()
-    }
-
-    fn console_text(&self) -> String {
-        let text = fs::read(self.console()).unwrap_or_default();
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    /// The end of the console, which is kept beside the image.
-    fn keep_console_tail(&self) -> String {
-        let kept = folder().join("console.log");
-        let _ = fs::copy(self.console(), &kept);
-        let text = self.console_text();
-        let lines: Vec<&str> = text.lines().collect();
-        let tail = lines[lines.len().saturating_sub(30)..].join("\n");
-        format!("{tail}\n(all of it: {})", kept.display())
-    }
+/// The end of the console, which is kept beside the image.
+fn keep_console_tail(run: &Scratch) -> String {
+    let kept = folder().join(CONSOLE);
+    let _ = fs::copy(run.file(CONSOLE), &kept);
+    let text = console_text(run);
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(30)..].join("\n");
+    format!("{tail}\n(all of it: {})", kept.display())
 }

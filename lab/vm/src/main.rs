@@ -99,7 +99,7 @@ fn run(args: &Args) -> Result<()> {
                 true => image::Cache::Ignore,
                 false => image::Cache::Use,
             };
-            println!("{}", image::ensure(cache)?.folder().display());
+            println!("{}", image::ensure(cache)?.folder.display());
         }
         Action::Run { machine, payload } => {
             let image = image::ensure(image::Cache::Use)?;
