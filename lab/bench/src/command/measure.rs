@@ -9,8 +9,7 @@ use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
 use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
-use crate::probe::crowd::Counting;
-use crate::probe::{crowd, idle, launch, resize, slowdown};
+use crate::probe::{crowd, overhead, resize};
 use crate::result::report::Figure;
 use crate::show::publish::{Outputs, publish_figures};
 
@@ -46,15 +45,13 @@ enum What {
 impl What {
     fn figures(self, bin: &Path) -> anyhow::Result<Vec<Figure>> {
         Ok(match self {
-            Self::Launch => vec![launch::measure(bin)?],
-            Self::Idle => vec![idle::measure(bin)?],
+            Self::Launch => vec![overhead::launch(bin)?],
+            Self::Idle => vec![overhead::idle(bin)?],
             Self::Shrink => resize::shrink(bin, &compile_probe("pulse")?)?,
             Self::Follow => vec![resize::follow(bin, &compile_probe("pulse")?)?],
-            Self::Crowd => crowd::measure(bin, &compile_probe("crowd")?, Counting::Software)?,
-            Self::CrowdHardware => {
-                crowd::measure(bin, &compile_probe("crowd")?, Counting::Hardware)?
-            }
-            Self::Slowdown => vec![slowdown::measure(bin, &compile_probe("crowd")?)?],
+            Self::Crowd => crowd::measure(bin, &compile_probe("crowd")?, "software")?,
+            Self::CrowdHardware => crowd::measure(bin, &compile_probe("crowd")?, "hardware")?,
+            Self::Slowdown => vec![overhead::slowdown(bin, &compile_probe("crowd")?)?],
         })
     }
 }
@@ -95,15 +92,14 @@ mod tests {
     fn every_expectation_is_about_a_figure_that_a_probe_measures() {
         let text = include_str!("../../experiments/measure.toml");
         let experiment = FigureExperiment::parse("measure.toml", text).unwrap();
-        let crowd =
-            [Counting::Software, Counting::Hardware].map(|of| crowd::names("80 threads", of));
+        let crowd = ["software", "hardware"].map(|of| crowd::names("80 threads", of));
         let single = [
-            launch::NAME,
-            idle::NAME,
+            overhead::LAUNCHED,
+            overhead::IDLE,
             resize::SHRUNK,
             resize::REGROWN,
             resize::FOLLOWED,
-            slowdown::NAME,
+            overhead::MANAGED,
         ];
         let mut names: Vec<String> = crowd.concat();
         names.extend(single.map(String::from));

@@ -31,38 +31,19 @@ const WINDOW: Duration = Duration::from_millis(1000);
 const LEAST_DECISIONS: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the daemon counts with.
-#[derive(Clone, Copy)]
-pub(crate) enum Counting {
-    /// Nothing that takes a descriptor for each thread.
-    Software,
-    /// The processor's events, of every thread.
-    Hardware,
-}
-
-impl Counting {
-    fn option(self) -> &'static str {
-        match self {
-            Self::Software => "software",
-            Self::Hardware => "hardware",
-        }
-    }
-}
-
 /// The names of the figures of a size.
-pub(crate) fn names(size: &str, counting: Counting) -> [String; 2] {
-    let option = counting.option();
+pub(crate) fn names(size: &str, counters: &str) -> [String; 2] {
     [
-        format!("CPU time of an interval, {size}, {option} counters"),
-        format!("resident memory, {size}, {option} counters"),
+        format!("CPU time of an interval, {size}, {counters} counters"),
+        format!("resident memory, {size}, {counters} counters"),
     ]
 }
 
-/// CPU time of an interval and resident memory, for each size.
-pub(crate) fn measure(bin: &Path, crowd: &Path, counting: Counting) -> Result<Vec<Figure>> {
+/// CPU time of an interval and resident memory, for each size; `counters` is the option of the daemon.
+pub(crate) fn measure(bin: &Path, crowd: &Path, counters: &str) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (threads, name) in SIZES {
-        figures.extend(measure_size(bin, crowd, counting, threads, name)?);
+        figures.extend(measure_size(bin, crowd, counters, threads, name)?);
     }
     Ok(figures)
 }
@@ -70,13 +51,12 @@ pub(crate) fn measure(bin: &Path, crowd: &Path, counting: Counting) -> Result<Ve
 fn measure_size(
     bin: &Path,
     crowd: &Path,
-    counting: Counting,
+    counters: &str,
     threads: u32,
     name: &str,
 ) -> Result<[Figure; 2]> {
     let interval = format!("{}ms", INTERVAL.as_millis());
-    let option = counting.option();
-    let daemon = PrivateDaemon::start(bin, &["--interval", &interval, "--counters", option])?;
+    let daemon = PrivateDaemon::start(bin, &["--interval", &interval, "--counters", counters])?;
     // All threads together wake as often as 80 that do it every 10 ms.
     let period_us = (10_000 * threads / 80).to_string();
     let share = (threads / PROGRAMS).to_string();
@@ -110,7 +90,7 @@ fn measure_size(
         resident_mb.push(resident_kib as f64 * 1024.0 / 1e6);
     }
     eprintln!("{name}: {}", circumstances(&daemon)?);
-    let [cost, resident] = names(name, counting);
+    let [cost, resident] = names(name, counters);
     Ok([
         Figure::of(&cost, "ms", &cost_ms)?,
         Figure::of(&resident, "MB", &resident_mb)?,
