@@ -170,6 +170,7 @@ impl Daemon {
             telemetry,
             ..
         } = self;
+        let mut effect = Effect::None;
         let answer = match request {
             Request::Status => Ok(status::status(
                 &permit, config, registry, machine, decider, telemetry,
@@ -180,14 +181,8 @@ impl Daemon {
             Request::Policies => Ok(policies::policies(decider)),
             Request::Report(asked) => report::report(&permit, asked.app, registry, machine),
             Request::Release(asked) => {
-                return release::release(
-                    &permit,
-                    &asked.name,
-                    registry,
-                    machine,
-                    decider,
-                    telemetry,
-                );
+                effect = Effect::Membership;
+                release::release(&permit, &asked.name, registry, machine, decider, telemetry)
             }
             Request::Adopt(request) => self.adopt(peer, *request).map(Reply::Adopt),
             Request::Reload => self.reload_for(&permit).map(Reply::Reload),
@@ -200,7 +195,7 @@ impl Daemon {
                 internal("the call was routed to the wrong handler".to_owned()),
             ),
         };
-        Handled::from(answer)
+        Handled::of(answer, effect)
     }
 
     fn act(&mut self, effect: Effect) {

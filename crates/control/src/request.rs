@@ -127,19 +127,13 @@ impl Call {
 impl Request {
     fn parse(name: &str, parameters: &str) -> Result<Self, ErrorReply> {
         match name {
-            method::LAUNCH => {
-                check_protocol(name, parameters)?;
-                Ok(Self::Launch(read(name, parameters)?))
-            }
+            method::LAUNCH => Ok(Self::Launch(read_versioned(name, parameters)?)),
             method::EXITED => Ok(Self::Exited(read(name, parameters)?)),
             method::STATUS => Ok(Self::Status),
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
             method::REPORT => Ok(Self::Report(read(name, parameters)?)),
-            method::ADOPT => {
-                check_protocol(name, parameters)?;
-                Ok(Self::Adopt(read(name, parameters)?))
-            }
+            method::ADOPT => Ok(Self::Adopt(read_versioned(name, parameters)?)),
             method::RELEASE => Ok(Self::Release(read(name, parameters)?)),
             method::RELOAD => Ok(Self::Reload),
             method::GET_INFO => Ok(Self::GetInfo),
@@ -154,21 +148,18 @@ impl Request {
 fn unknown_method(name: &str) -> ErrorReply {
     let interface = name.rsplit_once('.').map_or("", |(interface, _)| interface);
     if interface == INTERFACE || interface == SERVICE_INTERFACE {
-        ErrorReply::MethodNotFound {
-            method: name.to_owned(),
-        }
-    } else {
-        ErrorReply::InterfaceNotFound {
-            interface: interface.to_owned(),
-        }
+        let method = name.to_owned();
+        return ErrorReply::MethodNotFound { method };
     }
+    let interface = interface.to_owned();
+    ErrorReply::InterfaceNotFound { interface }
 }
 
 /// Another version may use the same fields differently, so the version is checked first.
-fn check_protocol(name: &str, parameters: &str) -> Result<(), ErrorReply> {
+fn read_versioned<T: DeserializeOwned>(name: &str, parameters: &str) -> Result<T, ErrorReply> {
     let ProtocolOnly { protocol } = read(name, parameters)?;
     if protocol == PROTOCOL {
-        return Ok(());
+        return read(name, parameters);
     }
     Err(ErrorReply::WrongProtocol {
         message: format!(

@@ -71,36 +71,32 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Pattern {
+    /// Whether the pattern matches the whole of a text. Time: at most the product of their lengths.
     fn fits(&self, text: &str) -> bool {
-        fits(self.0.as_bytes(), text.as_bytes())
-    }
-}
-
-/// Whether a pattern matches the whole of a text. Time: at most the product of their lengths.
-fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    // The places in the text up to which the pattern read so far matches.
-    let mut ends = vec![false; text.len() + 1];
-    ends[0] = true;
-    let mut rest = pattern;
-    while let [first, after @ ..] = rest {
-        let any = rest.starts_with(b"**");
-        rest = if any { &rest[2..] } else { after };
-        if *first == b'*' {
-            for (place, &byte) in text.iter().enumerate() {
-                ends[place + 1] |= ends[place] && (any || byte != b'/');
+        let (mut rest, text) = (self.0.as_bytes(), text.as_bytes());
+        // The places in the text up to which the pattern read so far matches.
+        let mut ends = vec![false; text.len() + 1];
+        ends[0] = true;
+        while let [first, after @ ..] = rest {
+            let any = rest.starts_with(b"**");
+            rest = if any { &rest[2..] } else { after };
+            if *first == b'*' {
+                for (place, &byte) in text.iter().enumerate() {
+                    ends[place + 1] |= ends[place] && (any || byte != b'/');
+                }
+                continue;
             }
-            continue;
+            for (place, &byte) in text.iter().enumerate().rev() {
+                let same = *first == byte || (*first == b'?' && byte != b'/');
+                ends[place + 1] = ends[place] && same;
+            }
+            ends[0] = false;
+            if !ends.contains(&true) {
+                return false;
+            }
         }
-        for (place, &byte) in text.iter().enumerate().rev() {
-            let same = *first == byte || (*first == b'?' && byte != b'/');
-            ends[place + 1] = ends[place] && same;
-        }
-        ends[0] = false;
-        if !ends.contains(&true) {
-            return false;
-        }
+        ends[text.len()]
     }
-    ends[text.len()]
 }
 
 /// The beginning of a build id.

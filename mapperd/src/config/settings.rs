@@ -7,7 +7,7 @@ use crate::config::interval::Interval;
 use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRules;
 use crate::config::types::{Audience, EnforcerChoice, ProfilePlace, base_directory, variable};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::CpuSet;
@@ -158,16 +158,14 @@ fn default_state_dir(audience: Audience) -> Option<PathBuf> {
 }
 
 fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
-    match audience {
-        Audience::Everybody => Ok(SYSTEM_SOCKET.into()),
-        Audience::Owner => match Surroundings::of_process().user_socket() {
-            Some(socket) => Ok(socket),
-            None => bail!(
-                "XDG_RUNTIME_DIR is not set, so there is no place for the socket of a user's \
-                 daemon; set it, or name one with --socket"
-            ),
-        },
+    if audience == Audience::Everybody {
+        return Ok(SYSTEM_SOCKET.into());
     }
+    let socket = Surroundings::of_process().user_socket();
+    socket.context(
+        "XDG_RUNTIME_DIR is not set, so there is no place for the socket of a user's daemon; set it, or \
+         name one with --socket",
+    )
 }
 
 /// The file to read: the one named, else the usual one if it exists.

@@ -92,39 +92,25 @@ pub(crate) fn prepare(
     };
     let adopted = machine.enforcer.adopt(&adoptee);
     adopted.map_err(|error| refusal(&error))?;
-    let watched = process.as_ref().map(OwnedFd::try_clone).transpose();
-    let watches = machine.watch(adoptee.app, watched.unwrap_or_default());
-    let record = record(peer, &adoptee, spec, target, request.memory, machine);
-    registry.apps.push(App::new(record, Lease::Ended, watches));
-    Ok(Prepared { adoptee, process })
-}
-
-fn record(
-    peer: &Peer,
-    adoptee: &Adoptee,
-    spec: AppSpec,
-    target: AdoptTarget,
-    memory: MemoryPolicy,
-    machine: &mut Machine,
-) -> AppRecord {
     let id = adoptee.app;
     let first = match &target {
         AdoptTarget::Pid(pid) => *pid,
         _ => machine.enforcer.first_process(id).unwrap_or_default(),
     };
-    let uids = machine.proc.uids(first);
+    let by = peer.uid;
+    let uid = machine.proc.uids(first).map_or(by, |uids| uids.real);
     let threads = machine.enforcer.tasks(id).threads;
-    let origin = Origin::Adopted(Adoption {
-        target,
-        by: peer.uid,
-    });
-    let uid = uids.map_or(peer.uid, |uids| uids.real);
+    let origin = Origin::Adopted(Adoption { target, by });
     let now_ns = machine.clock.now_ns();
-    AppRecord {
-        memory,
+    let record = AppRecord {
+        memory: request.memory,
         own_mask: machine.own_mask(&threads),
         ..AppRecord::new(id, spec, origin, uid, machine.process(first), now_ns)
-    }
+    };
+    let watched = process.as_ref().map(OwnedFd::try_clone).transpose();
+    let watches = machine.watch(id, watched.unwrap_or_default());
+    registry.apps.push(App::new(record, Lease::Ended, watches));
+    Ok(Prepared { adoptee, process })
 }
 
 /// Moves a prepared application to where it can be confined, if what it has now is saved.

@@ -22,20 +22,10 @@ pub(crate) struct Handled {
 }
 
 impl Handled {
-    pub(crate) const fn reply(reply: Reply, effect: Effect) -> Self {
-        Self {
-            answer: Ok(Served::plain(reply)),
-            effect,
-        }
-    }
-}
-
-/// A reply or a refusal that changed nothing.
-impl From<Result<Reply, ErrorReply>> for Handled {
-    fn from(answer: Result<Reply, ErrorReply>) -> Self {
-        Self {
-            answer: answer.map(Served::plain),
-            effect: Effect::None,
-        }
+    /// A refusal has no effect.
+    pub(crate) fn of(reply: Result<Reply, ErrorReply>, effect: Effect) -> Self {
+        let effect = reply.as_ref().map_or(Effect::None, |_| effect);
+        let answer = reply.map(Served::plain);
+        Self { answer, effect }
     }
 }

@@ -6,14 +6,13 @@ use crate::machine::Machine;
 use crate::machine::departure::let_go;
 use crate::registry::Registry;
 use crate::registry::origin::{Adoption, Origin};
-use crate::requests::effect::{Effect, Handled};
 use crate::requests::explain::find_visible;
 use crate::requests::permit::{Permit, invalid, is_privileged, not_permitted};
 use crate::telemetry::Telemetry;
 use mapper_control::schema::{AdoptTarget, ReleaseReply};
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_host::enforce::Departure;
-use mapper_model::{AppId, AppName};
+use mapper_model::AppName;
 
 pub(crate) fn release(
     permit: &Permit<'_>,
@@ -22,32 +21,9 @@ pub(crate) fn release(
     machine: &mut Machine,
     decider: &Decider,
     telemetry: &mut Telemetry,
-) -> Handled {
-    let Releasable { id, name, adoption } = match check(permit, asked, registry) {
-        Ok(releasable) => releasable,
-        Err(error) => return Handled::from(Err(error)),
-    };
-    let why = Departure::ForGood;
-    let trouble = let_go(id, why, registry, machine, decider, telemetry);
-    let reply = Reply::Release(ReleaseReply {
-        protocol: PROTOCOL,
-        app: id,
-        name,
-        adopted: adoption.target,
-        trouble,
-    });
-    Handled::reply(reply, Effect::Membership)
-}
-
-struct Releasable {
-    id: AppId,
-    name: AppName,
-    adoption: Adoption,
-}
-
-fn check(permit: &Permit<'_>, asked: &str, registry: &Registry) -> Result<Releasable, ErrorReply> {
+) -> Result<Reply, ErrorReply> {
     let record = &find_visible(permit, asked, registry)?.record;
-    let name = record.spec.name.clone();
+    let (id, name) = (record.id, record.spec.name.clone());
     let adoption = match &record.origin {
         Origin::Adopted(adoption) => adoption.clone(),
         // It may have been adopted, so that only root may release it.
@@ -64,11 +40,15 @@ fn check(permit: &Permit<'_>, asked: &str, registry: &Registry) -> Result<Releas
     if !is_privileged(permit.peer) {
         may_release(permit.peer, &name, &adoption)?;
     }
-    Ok(Releasable {
-        id: record.id,
+    let why = Departure::ForGood;
+    let trouble = let_go(id, why, registry, machine, decider, telemetry);
+    Ok(Reply::Release(ReleaseReply {
+        protocol: PROTOCOL,
+        app: id,
         name,
-        adoption,
-    })
+        adopted: adoption.target,
+        trouble,
+    }))
 }
 
 fn may_release(peer: &Peer, name: &AppName, adoption: &Adoption) -> Result<(), ErrorReply> {

@@ -142,7 +142,9 @@ fn families(
         labels.push(("origin", origin(app).to_owned()));
         (labels, gauge(1u64))
     });
-    let process = ProcessNumbers::now();
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let cpu_s = Duration::try_from(used).unwrap_or_default().as_secs_f64();
     let interval_s = decider.pacing.interval_ns() as f64 * 1e-9;
     let fair = |app: &App| app.record.planned.as_ref().map_or(0, |p| p.share.fair);
     families! {
@@ -174,9 +176,9 @@ fn families(
             => account(&|account| Some(cpu_time(account.given_cpu_ns)));
         "app_used_cpu", "CPU time that it used", Some(Unit::Seconds)
             => account(&|account| account.used_cpu_ns.map(cpu_time));
-        "daemon_resident_memory", "Memory of the daemon", Some(Unit::Bytes) => one(gauge(process.resident_bytes));
-        "daemon_open_descriptors", "Open descriptors of the daemon", None => one(gauge(process.open_descriptors));
-        "daemon_cpu", "CPU time of the daemon", Some(Unit::Seconds) => one(Box::new(ConstCounter::new(process.cpu_s)));
+        "daemon_resident_memory", "Memory of the daemon", Some(Unit::Bytes) => one(gauge(resident_bytes()));
+        "daemon_open_descriptors", "Open descriptors of the daemon", None => one(gauge(descriptors as u64));
+        "daemon_cpu", "CPU time of the daemon", Some(Unit::Seconds) => one(Box::new(ConstCounter::new(cpu_s)));
     }
 }
 
@@ -199,24 +201,10 @@ fn origin(app: &App) -> &'static str {
     }
 }
 
-struct ProcessNumbers {
-    resident_bytes: u64,
-    open_descriptors: u64,
-    cpu_s: f64,
-}
-
-impl ProcessNumbers {
-    fn now() -> Self {
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let mut fields = statm.split_ascii_whitespace();
-        let pages = fields.nth(1).and_then(|pages| pages.parse().ok());
-        let pages: u64 = pages.unwrap_or_default();
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Self {
-            resident_bytes: pages * rustix::param::page_size() as u64,
-            open_descriptors: std::fs::read_dir("/proc/self/fd")
-                .map_or(0, |entries| entries.count() as u64),
-            cpu_s: Duration::try_from(used).unwrap_or_default().as_secs_f64(),
-        }
-    }
+/// The memory of the daemon in bytes.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut fields = statm.split_ascii_whitespace();
+    let pages = fields.nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
