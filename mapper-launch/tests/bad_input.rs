@@ -4,14 +4,14 @@
 
 mod support;
 
-use support::{Stage, run, told};
+use support::{Stage, ending, run};
 
 /// What a command line that cannot be served says, with status 125 and without asking the daemon.
 fn refusal(line: &[&str]) -> String {
     let stage = Stage::new();
     let mut launch = stage.bare(support::LAUNCHER);
     let outcome = run(launch.args(line));
-    assert_eq!(told(outcome.status), "exit 125", "{line:?}");
+    assert_eq!(ending(outcome.status), "exit 125", "{line:?}");
     assert_eq!(outcome.stdout, "");
     assert_eq!(stage.daemon().seen(), []);
     outcome.stderr
@@ -81,7 +81,7 @@ fn a_socket_that_cannot_be_reached_is_reported_with_its_path() {
         path("file/sock"),
     ] {
         let outcome = run(&mut stage.launch(&["--socket", &socket], &["true"]));
-        assert_eq!(told(outcome.status), "exit 125");
+        assert_eq!(ending(outcome.status), "exit 125");
         said.push_str(&outcome.stderr);
     }
     insta::assert_snapshot!(said.replace(stage.folder.path().to_str().unwrap(), "FOLDER"));
@@ -102,7 +102,7 @@ fn help_and_version_go_to_standard_output() {
     let stage = Stage::without_daemon();
     for flag in ["--help", "--version"] {
         let outcome = run(stage.bare(support::LAUNCHER).arg(flag));
-        assert_eq!(told(outcome.status), "exit 0");
+        assert_eq!(ending(outcome.status), "exit 0");
         assert_eq!(outcome.stderr, "");
         assert!(outcome.stdout.contains("mapper-launch"));
     }
@@ -112,7 +112,7 @@ fn help_and_version_go_to_standard_output() {
         .unwrap();
     let mut help = stage.bare(support::LAUNCHER);
     let failed = help.arg("--help").stdout(full).output().unwrap();
-    assert_eq!(told(failed.status), "exit 125");
+    assert_eq!(ending(failed.status), "exit 125");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use mapper_model::TeamMode;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{LAUNCHER, Outcome, Stage, run, told};
+use support::{LAUNCHER, Outcome, Stage, ending, run};
 
 struct Bench {
     stage: Stage,
@@ -70,7 +70,7 @@ fn a_mode_in_which_the_output_differs_is_not_safe() {
     let bench = Bench::new();
     let script = bench.script(r#"[ "$MAPPER_TEAMS" = follow ] && echo other || echo same"#);
     let outcome = bench.check(&script);
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let said = outcome.stdout;
     assert!(said.contains("fixed    safe"), "{said}");
     assert!(said.contains("virtual  safe"), "{said}");
@@ -92,7 +92,7 @@ fn a_status_that_differs_is_not_safe_and_one_that_changes_by_itself_tells_nothin
 
     let script = bench.script(r#"cd "${0%/*}"; [ -e mark ] && exit 1; : > mark; exit 0"#);
     let outcome = bench.check(&script);
-    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(ending(outcome.status), "exit 125");
     assert!(
         outcome.stderr.contains("ends without mapper with"),
         "{}",
@@ -129,7 +129,7 @@ fn a_program_that_fails_in_every_mode_is_reported_and_auto_leaves_its_runtime_al
     let bench = Bench::new();
     let script = bench.script(r#"[ -n "$MAPPER_TEAMS" ] && exit 3; echo "plain ${LD_PRELOAD:-}""#);
     let outcome = bench.check(&script);
-    assert_eq!(told(outcome.status), "exit 1", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 1", "{}", outcome.stderr);
     let said = outcome.stdout;
     assert!(said.contains("fixed    not safe: exit status 3"), "{said}");
     assert!(
@@ -155,7 +155,7 @@ fn a_program_that_prints_without_end_is_judged_by_its_status_and_fills_no_memory
     let bench = Bench::new();
     let script = bench.script("head -c 70000000 /dev/zero; [ \"$MAPPER_TEAMS\" != follow ]");
     let outcome = bench.check(&script);
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let said = outcome.stdout;
     assert!(said.contains("prints more than 64 MiB"), "{said}");
     assert!(said.contains("virtual  safe"), "{said}");
@@ -175,7 +175,7 @@ fn threads_schedule_and_waiting_are_those_of_a_launch() {
         .args(["--check-teams", "--"])
         .arg(&script);
     let outcome = run(&mut launch);
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let seen = std::fs::read_to_string(bench.folder.path().join("program.seen")).unwrap();
     let runs: Vec<_> = seen.lines().collect();
     assert_eq!(runs.first(), Some(&"3   unset"), "plainly");
@@ -218,13 +218,13 @@ fn checked_and_launched_as(
         launch
     };
     let outcome = run(with_shim().args(["--check-teams", "--"]).arg(&program));
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let mut launch = with_shim();
     launch
         .args(["--teams", "auto", "--socket"])
         .arg(bench.stage.socket());
     let launched = run(launch.arg("--").arg(&program));
-    assert_eq!(told(launched.status), "exit 0", "{}", launched.stderr);
+    assert_eq!(ending(launched.status), "exit 0", "{}", launched.stderr);
     assert_eq!(launched.stderr, "");
     (outcome.stdout, launched.stdout)
 }
@@ -276,7 +276,7 @@ fn a_program_that_fails_or_starts_no_region_gets_no_record_and_an_old_one_stays(
     std::fs::rename(&region, &named).unwrap();
     let program = bench.program(good);
     let outcome = bench.check(&program);
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let record = bench.folder.path().join("mapper/teams");
     let recorded = || {
         let files = std::fs::read_dir(&record).unwrap();
@@ -294,7 +294,7 @@ fn a_program_that_fails_or_starts_no_region_gets_no_record_and_an_old_one_stays(
         let mut launch = bench.launch();
         launch.args(["--check-teams", "--"]).arg(&program);
         let outcome = run(launch.arg(argument));
-        assert_eq!(told(outcome.status), "exit 125", "{}", outcome.stdout);
+        assert_eq!(ending(outcome.status), "exit 125", "{}", outcome.stdout);
         assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
         assert_eq!(recorded(), before);
     }
@@ -327,7 +327,7 @@ fn ending_the_check_ends_the_program() {
             .status()
             .unwrap();
         assert!(sent.success());
-        assert_eq!(told(check.wait().unwrap()), end);
+        assert_eq!(ending(check.wait().unwrap()), end);
         let gone = !std::path::Path::new(&format!("/proc/{}", program.trim())).exists();
         assert!(gone, "{program} runs on after {signal}");
     }

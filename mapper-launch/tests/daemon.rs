@@ -13,7 +13,7 @@ use mapper_control::schema::{
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::{AppId, AppName, CpuSet, Qos, Resizing, TeamMode};
 use std::time::{Duration, Instant};
-use support::{Running, Stage, children, eventually, probe, run, told};
+use support::{Running, Stage, children, ending, eventually, probe, run};
 
 fn refusing() -> Stage {
     Stage::with_daemon(|_| {
@@ -42,7 +42,7 @@ fn the_daemon_is_asked_for_what_the_command_line_says() {
         "fft",
     ];
     assert_eq!(
-        told(run(&mut stage.launch(&flags, &["sh", "-c", "exit 3"])).status),
+        ending(run(&mut stage.launch(&flags, &["sh", "-c", "exit 3"])).status),
         "exit 3"
     );
     let seen = stage
@@ -67,11 +67,11 @@ fn the_daemon_is_asked_for_what_the_command_line_says() {
     assert_eq!((wishes.cpus.min(), wishes.cpus.max()), (2, Some(3)));
     assert_eq!(wishes.teams, Some(TeamsWish::Named(TeamMode::Follow)));
     assert_eq!(wishes.resizing, Resizing::Never);
-    let told = ExitedRequest {
+    let request = ExitedRequest {
         app: AppId(7),
         status: 3,
     };
-    assert_eq!(exited, &Request::Exited(told));
+    assert_eq!(exited, &Request::Exited(request));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn the_program_does_not_start_before_it_has_its_place() {
         _ => Answer::HangUp,
     });
     let outcome = run(&mut stage.launch(&[], &["true"]));
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_launch_without_the_shim_says_that_it_is_missing() {
 fn without_a_daemon_the_launch_fails_unless_fallback_is_wanted() {
     let stage = Stage::without_daemon();
     let outcome = run(&mut stage.launch(&[], &["sh", "-c", "echo ran; exit 3"]));
-    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(ending(outcome.status), "exit 125");
     assert_eq!(outcome.stdout, "");
     assert!(
         outcome.stderr.contains("no daemon there"),
@@ -143,7 +143,7 @@ fn without_a_daemon_the_launch_fails_unless_fallback_is_wanted() {
     );
 
     let outcome = run(&mut stage.launch(&["--fallback"], &["sh", "-c", "echo ran; exit 3"]));
-    assert_eq!(told(outcome.status), "exit 3");
+    assert_eq!(ending(outcome.status), "exit 3");
     assert_eq!(outcome.stdout, "ran\n");
     assert!(
         outcome.stderr.starts_with("mapper-launch: warning: "),
@@ -169,7 +169,7 @@ fn a_fallback_program_takes_the_launchers_place() {
 fn a_refusal_of_the_daemon_is_obeyed_unless_fallback_is_wanted() {
     let stage = refusing();
     let outcome = run(&mut stage.launch(&[], &["echo", "ran"]));
-    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(ending(outcome.status), "exit 125");
     assert_eq!(outcome.stdout, "");
     let socket = stage.socket().display().to_string();
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_refusal_of_the_daemon_is_obeyed_unless_fallback_is_wanted() {
         &["--fallback"],
         &["sh", "-c", "echo $OMP_NUM_THREADS ran; exit 4"],
     ));
-    assert_eq!(told(outcome.status), "exit 4");
+    assert_eq!(ending(outcome.status), "exit 4");
     assert_eq!(outcome.stdout, "ran\n");
     assert_eq!(outcome.stderr.lines().count(), 1);
 }
@@ -211,7 +211,7 @@ fn a_daemon_that_hangs_up_or_sends_nonsense_is_reported_and_nothing_runs() {
     ] {
         let stage = Stage::with_daemon(move |_| answer());
         let outcome = run(&mut stage.launch(&[], &["echo", "ran"]));
-        assert_eq!(told(outcome.status), "exit 125");
+        assert_eq!(ending(outcome.status), "exit 125");
         assert_eq!(outcome.stdout, "");
         assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
     }
@@ -227,10 +227,10 @@ fn a_daemon_that_dies_leaves_the_program_alone() {
     let mut errors = running.child.stderr.take().unwrap();
     drop(stage.daemon.take());
     std::thread::sleep(Duration::from_millis(50));
-    // It still gets its signals, and its status is still told.
+    // It still gets its signals, and its status is still reported.
     support::kill(running.pid(), libc::SIGUSR1);
     assert!(running.line().starts_with("signal 10 "));
-    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(ending(running.end()), "exit 0");
     let mut said = String::new();
     std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
     assert_eq!(said, "");
@@ -305,7 +305,7 @@ fn a_report_goes_to_standard_error_when_the_program_has_ended() {
     });
     let output = run(&mut stage.launch(&["--report"], &["sh", "-c", "echo mine >&2; exit 4"]));
     let text = output.stderr.clone();
-    assert_eq!(told(output.status), "exit 4", "{text}");
+    assert_eq!(ending(output.status), "exit 4", "{text}");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert_eq!(lines[0], "mine");
@@ -323,7 +323,7 @@ fn without_an_answer_the_report_is_missing_and_the_status_is_the_programs() {
         _ => Answer::Silence,
     });
     let output = run(&mut stage.launch(&["--report"], &["sh", "-c", "exit 5"]));
-    assert_eq!(told(output.status), "exit 5");
+    assert_eq!(ending(output.status), "exit 5");
     let text = output.stderr.clone();
     assert!(text.starts_with("mapper-launch: no report: "), "{text}");
 }
@@ -442,7 +442,7 @@ fn the_launcher_itself_is_no_openmp_program_when_it_is_stripped() {
     strip.arg("-o").arg(&stripped).arg(support::LAUNCHER);
     assert!(strip.status().unwrap().success());
     let outcome = run(&mut stage.launch(&[], &[stripped.to_str().unwrap(), "--version"]));
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     let Seen::Call(Request::Launch(launch)) = &stage.daemon().seen()[0] else {
         panic!("a launch");
     };
@@ -467,7 +467,7 @@ fn teams_that_a_static_program_cannot_have_get_a_warning() {
     assert!(compiled.unwrap().success());
     let program = program.to_str().unwrap();
     let outcome = run(&mut stage.launch(&["--teams", "virtual"], &[program]));
-    assert_eq!(told(outcome.status), "exit 0", "{}", outcome.stderr);
+    assert_eq!(ending(outcome.status), "exit 0", "{}", outcome.stderr);
     assert!(
         outcome.stderr.contains("linked statically"),
         "{}",

@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use support::{Outcome, Stage, probe, run, told};
+use support::{Outcome, Stage, ending, probe, run};
 
 fn file(stage: &Stage, name: &str, text: &str, mode: u32) -> PathBuf {
     let path = stage.folder.path().join(name);
@@ -26,7 +26,7 @@ fn the_exit_status_is_the_programs() {
     for status in [0, 1, 2, 42, 124, 125, 126, 127, 128, 130, 255] {
         let exit = format!("exit {status}");
         let outcome = run(&mut stage.launch(&[], &["sh", "-c", &exit]));
-        assert_eq!(told(outcome.status), exit);
+        assert_eq!(ending(outcome.status), exit);
         assert_eq!(outcome.stderr, "");
     }
 }
@@ -48,7 +48,7 @@ fn death_by_signal_n_is_128_plus_n() {
     fatal.retain(|signal| !harmless.contains(signal));
     for signal in fatal {
         let outcome = run(&mut stage.launch(&[], &[probe(), "die", &signal.to_string()]));
-        assert_eq!(told(outcome.status), format!("exit {}", 128 + signal));
+        assert_eq!(ending(outcome.status), format!("exit {}", 128 + signal));
         assert_eq!(outcome.stderr, "");
     }
 }
@@ -63,7 +63,7 @@ fn a_program_that_is_not_there_is_127() {
         "",
     ] {
         let outcome = run(&mut stage.launch(&[], &[missing]));
-        assert_eq!(told(outcome.status), "exit 127", "{missing:?}");
+        assert_eq!(ending(outcome.status), "exit 127", "{missing:?}");
         assert!(
             outcome.stderr.starts_with("mapper-launch: "),
             "{}",
@@ -82,7 +82,7 @@ fn a_program_that_cannot_be_executed_is_126() {
     let data = file(&stage, "data", "\0\u{1}\u{2}\n", 0o755);
     for program in [&plain, &foreign, &data, stage.folder.path()] {
         let outcome = launch(&stage, program);
-        assert_eq!(told(outcome.status), "exit 126", "{}", program.display());
+        assert_eq!(ending(outcome.status), "exit 126", "{}", program.display());
         assert!(
             outcome.stderr.starts_with("mapper-launch: "),
             "{}",
@@ -101,7 +101,7 @@ fn a_script_runs_by_its_interpreter_and_without_one_by_sh() {
     ] {
         let outcome = launch(&stage, &script);
         assert_eq!(outcome.stdout, format!("{} a b\n", script.display()));
-        assert_eq!(told(outcome.status), "exit 5");
+        assert_eq!(ending(outcome.status), "exit 5");
     }
 }
 
@@ -110,7 +110,7 @@ fn a_script_whose_interpreter_is_missing_is_127_and_says_so() {
     let stage = Stage::new();
     let script = file(&stage, "script", "#!/no/such/interpreter\n", 0o755);
     let outcome = launch(&stage, &script);
-    assert_eq!(told(outcome.status), "exit 127");
+    assert_eq!(ending(outcome.status), "exit 127");
     assert!(
         outcome.stderr.contains("interpreter or loader is missing"),
         "{}",
@@ -122,7 +122,7 @@ fn a_script_whose_interpreter_is_missing_is_127_and_says_so() {
 fn a_program_that_closes_every_descriptor_is_waited_for() {
     let stage = Stage::new();
     assert_eq!(
-        told(run(&mut stage.launch(&[], &[probe(), "close"])).status),
+        ending(run(&mut stage.launch(&[], &[probe(), "close"])).status),
         "exit 7"
     );
 }
@@ -132,10 +132,10 @@ fn a_program_that_leaves_its_process_group_or_session_is_waited_for() {
     let stage = Stage::new();
     let mut running = support::Running::start(&mut stage.launch(&[], &[probe(), "leave"]));
     let program = running.ready();
-    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(ending(running.end()), "exit 0");
     assert_eq!(support::state(program), None);
     let outcome = run(&mut stage.launch(&[], &["setsid", "sh", "-c", "exit 8"]));
-    assert_eq!(told(outcome.status), "exit 8");
+    assert_eq!(ending(outcome.status), "exit 8");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn children_that_outlive_the_program_are_not_waited_for() {
     let stage = Stage::new();
     let leaves_one = "sleep 30 >/dev/null 2>&1 </dev/null & echo $!; exit 9";
     let outcome = run(&mut stage.launch(&[], &["sh", "-c", leaves_one]));
-    assert_eq!(told(outcome.status), "exit 9");
+    assert_eq!(ending(outcome.status), "exit 9");
     let orphan: i32 = outcome.stdout.trim().parse().unwrap();
     assert!(support::state(orphan).is_some());
     support::kill(orphan, libc::SIGKILL);
@@ -156,7 +156,7 @@ fn orphans_of_the_program_do_not_confuse_the_status() {
     let orphans =
         "for i in 1 2 3 4 5; do (sh -c \"sleep 0.0$i; exit $i\" &) ; done; sleep 0.2; exit 11";
     let outcome = run(&mut stage.launch(&[], &["sh", "-c", orphans]));
-    assert_eq!(told(outcome.status), "exit 11");
+    assert_eq!(ending(outcome.status), "exit 11");
 }
 
 #[test]
@@ -171,5 +171,5 @@ fn the_status_is_exact_even_if_the_caller_ignores_sigchld() {
         });
     }
     let outcome = run(&mut launch);
-    assert_eq!(told(outcome.status), "exit 3");
+    assert_eq!(ending(outcome.status), "exit 3");
 }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{LAUNCHER, Stage, probe, run, told};
+use support::{LAUNCHER, Stage, ending, probe, run};
 
 /// The command with and without the launcher.
 fn both(stage: &Stage, command: &[&str]) -> [Command; 2] {
@@ -66,7 +66,7 @@ fn sigpipe_ends_the_program_as_it_does_without_the_launcher() {
         .unwrap()
         .read_exact(&mut some)
         .unwrap();
-    assert_eq!(told(running.wait().unwrap()), "exit 141");
+    assert_eq!(ending(running.wait().unwrap()), "exit 141");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn descriptors_are_the_callers_and_no_other() {
                     Ok(())
                 });
             }
-            assert_eq!(told(command.status().unwrap()), "exit 0");
+            assert_eq!(ending(command.status().unwrap()), "exit 0");
             let list = std::fs::read_to_string(out).unwrap();
             let open: Vec<String> = list
                 .lines()
@@ -145,7 +145,7 @@ fn a_pipe_the_program_closes_is_closed() {
         .unwrap();
     assert_eq!(text, "");
     running.stdin.take().unwrap().write_all(b"go on\n").unwrap();
-    assert_eq!(told(running.wait().unwrap()), "exit 0");
+    assert_eq!(ending(running.wait().unwrap()), "exit 0");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn words_and_standard_streams_pass_through() {
         output.stderr,
         [b"--qos||--|", odd.as_bytes(), b"|"].concat()
     );
-    assert_eq!(told(output.status), "exit 4");
+    assert_eq!(ending(output.status), "exit 4");
 }
 
 fn environment(command: &mut Command) -> BTreeMap<String, String> {
@@ -250,7 +250,7 @@ fn the_program_finds_its_page_even_if_it_closed_everything() {
     let stage = Stage::new();
     let reads = r#"exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; test "$(cat "$MAPPER_PAGE")" = "$MAPPER_TOKEN""#;
     assert_eq!(
-        told(run(&mut stage.launch(&[], &["sh", "-c", reads])).status),
+        ending(run(&mut stage.launch(&[], &["sh", "-c", reads])).status),
         "exit 0"
     );
 }
@@ -276,7 +276,7 @@ fn a_missing_shim_is_warned_of_and_the_program_runs() {
     let stage = Stage::new();
     let mut launch = stage.launch(&["--shim", "/no/shim.so"], &["env"]);
     let outcome = run(&mut launch);
-    assert_eq!(told(outcome.status), "exit 0");
+    assert_eq!(ending(outcome.status), "exit 0");
     assert_eq!(
         outcome.stderr,
         "mapper-launch: warning: shim /no/shim.so: no such file; running without the runtime interface\n"
@@ -320,7 +320,7 @@ fn a_set_uid_program_runs_without_the_shim_and_without_noise() {
     let outcome = run(&mut launch);
     assert_eq!(outcome.stderr, "");
     assert!(outcome.stdout.contains("mount"), "{}", outcome.stdout);
-    assert_eq!(told(outcome.status), "exit 0");
+    assert_eq!(ending(outcome.status), "exit 0");
 }
 
 fn open_to_others(path: &Path) {

@@ -10,7 +10,7 @@ use mapper_control::{ErrorReply, Request};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use support::{Outcome, Stage, eventually, run, told};
+use support::{Outcome, Stage, ending, eventually, run};
 
 /// What is still wrong with a launch.
 struct Launch<'a> {
@@ -32,7 +32,7 @@ impl Launch<'_> {
     /// It ends with this status, and says this, a line for each.
     fn fails(&self, status: &str, says: &[&str]) {
         let outcome = self.run();
-        assert_eq!(told(outcome.status), status, "{}", outcome.stderr);
+        assert_eq!(ending(outcome.status), status, "{}", outcome.stderr);
         let lines: Vec<&str> = outcome.stderr.lines().collect();
         assert_eq!(lines.len(), says.len(), "{says:?}: {lines:?}");
         for (line, part) in lines.iter().zip(says) {
@@ -84,7 +84,7 @@ fn first_the_command_line_then_the_program_the_daemon_the_shim_the_place_and_the
         shim: missing.clone(),
     };
     let outcome = launch.run();
-    assert_eq!(told(outcome.status), "exit 125");
+    assert_eq!(ending(outcome.status), "exit 125");
     assert!(outcome.stderr.contains("--qos"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("missing"), "{}", outcome.stderr);
 

@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 use support::{
-    Running, Stage, children, eventually, has_ended, kill, probe, state, told, wait_for_witness,
+    Running, Stage, children, ending, eventually, has_ended, kill, probe, state, wait_for_witness,
     witness,
 };
 
@@ -15,7 +15,7 @@ use support::{
 fn start(stage: &Stage, what: &str) -> (Running, i32) {
     let mut running = Running::start(stage.launch(&[], &[probe(), what]).process_group(0));
     let program = running.ready();
-    // Until then signals to the group cannot be told from others.
+    // Until then signals to the group cannot be distinguished from others.
     wait_for_witness(running.pid(), program, None);
     (running, program)
 }
@@ -27,7 +27,7 @@ fn kill_group(launcher: i32, program: i32, signal: i32) {
     wait_for_witness(launcher, program, before);
 }
 
-/// Which signals the probe was told of, in order.
+/// Which signals the probe received, in order.
 fn signals(running: &mut Running) -> Vec<i32> {
     // Time for one that is not meant to come.
     std::thread::sleep(Duration::from_millis(100));
@@ -59,7 +59,7 @@ fn a_signal_to_the_launcher_reaches_the_program_once() {
         expected.push(signal);
     }
     assert_eq!(signals(&mut running), [0; 0]);
-    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(ending(running.end()), "exit 0");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_queued_value_comes_along() {
 fn what_the_program_sends_to_its_parent_does_not_come_back() {
     let stage = Stage::new();
     let outcome = support::run(stage.launch(&[], &[probe(), "hit-parent"]).process_group(0));
-    assert_eq!(told(outcome.status), "exit 6");
+    assert_eq!(ending(outcome.status), "exit 6");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_fatal_signal_to_the_launcher_ends_the_program_and_is_reported_as_its_status
     ] {
         let (mut running, program) = start(&stage, "default");
         kill(running.pid(), signal);
-        assert_eq!(told(running.wait()), format!("exit {}", 128 + signal));
+        assert_eq!(ending(running.wait()), format!("exit {}", 128 + signal));
         assert_eq!(state(program), None);
     }
 }
@@ -166,7 +166,7 @@ fn a_fatal_signal_to_the_group_ends_both() {
     let stage = Stage::new();
     let (mut running, _) = start(&stage, "default");
     kill(-running.pid(), libc::SIGTERM);
-    assert_eq!(told(running.wait()), "exit 143");
+    assert_eq!(ending(running.wait()), "exit 143");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn an_ignored_signal_stays_ignored() {
     // Time for it to end, which it is not meant to.
     std::thread::sleep(Duration::from_millis(100));
     assert!(!has_ended(program));
-    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(ending(running.end()), "exit 0");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_launch_that_waits_for_the_daemon_can_be_interrupted() {
     let launcher = running.pid();
     eventually("the child waits", || children(launcher).len() == 1);
     kill(launcher, libc::SIGTERM);
-    assert_eq!(told(running.wait()), "exit 143");
+    assert_eq!(ending(running.wait()), "exit 143");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_stopped_program_stops_the_launcher_and_continues_with_it() {
         eventually("both go on", || {
             state(program) == Some('S') && state(launcher) == Some('S')
         });
-        assert_eq!(told(running.end()), "exit 0");
+        assert_eq!(ending(running.end()), "exit 0");
     }
 }
 
@@ -266,7 +266,7 @@ fn a_stop_sent_to_the_launcher_stops_the_program() {
     eventually("both go on", || {
         state(program) == Some('S') && state(launcher) == Some('S')
     });
-    assert_eq!(told(running.end()), "exit 0");
+    assert_eq!(ending(running.end()), "exit 0");
 }
 
 #[test]
@@ -282,5 +282,5 @@ fn a_program_continued_or_killed_by_itself_takes_the_stopped_launcher_along() {
     kill(program, libc::SIGSTOP);
     eventually("both are stopped again", stopped);
     kill(program, libc::SIGKILL);
-    assert_eq!(told(running.wait()), "exit 137");
+    assert_eq!(ending(running.wait()), "exit 137");
 }

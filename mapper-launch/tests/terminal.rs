@@ -89,7 +89,7 @@ fn ctrl_c_reaches_a_program_that_handles_it_once() {
         terminal.sees("signal 2 from 0 code 128");
         wait_for_witness(launcher, program, before);
     }
-    // Any input ends the probe, which leaves it to the shell; nothing else was told in between.
+    // Any input ends the probe, which leaves it to the shell; nothing else was reported in between.
     terminal.types("\n");
     eventually("the program is gone", || state(program).is_none());
     let rest = shell_tells(&mut terminal, 0);
@@ -168,10 +168,10 @@ fn a_shell_that_kills_the_job_kills_it_once() {
     let program = start(&mut terminal, "mkfifo $FIFO; $L $PROBE signals <>$FIFO &");
     let launcher = parent(program);
     wait_for_witness(launcher, program, None);
-    for (name, told) in [("USR1", "signal 10 "), ("TERM", "signal 15 ")] {
+    for (name, line) in [("USR1", "signal 10 "), ("TERM", "signal 15 ")] {
         let before = witness(launcher, program);
         terminal.types(&format!("kill -{name} %1\n"));
-        terminal.sees(told);
+        terminal.sees(line);
         wait_for_witness(launcher, program, before);
         // Time for a second one, which is not meant to come.
         terminal.types("sleep 0.2; echo over=$((1+1))\n");

@@ -95,10 +95,10 @@ impl Stage {
         let output = self.command(arguments).output().unwrap();
         assert!(!output.status.success());
         assert!(output.stdout.is_empty());
-        self.told(&output)
+        self.shown(&output)
     }
 
-    fn told(&self, output: &Output) -> String {
+    fn shown(&self, output: &Output) -> String {
         let folder = self.folder.path().to_str().unwrap();
         String::from_utf8_lossy(&output.stderr).replace(folder, "FOLDER")
     }
@@ -132,16 +132,16 @@ fn a_negative_number_is_refused_with_what_is_accepted() {
         (&["top", "--interval", "-1s"], "100ms to 60s"),
         (&["top", "--interval", "1"], "with its unit"),
     ] {
-        let told = stage.fails(arguments);
-        assert!(told.contains(says), "{arguments:?}: {told}");
+        let shown = stage.fails(arguments);
+        assert!(shown.contains(says), "{arguments:?}: {shown}");
     }
 }
 
 #[test]
 fn the_help_shows_the_default_promise() {
     let help = Stage::without_daemon().shows(&["adopt", "--help"], "1000");
-    let told = format!("[default: {},", mapper_model::Qos::default());
-    assert!(help.contains(&told), "{help}");
+    let shown = format!("[default: {},", mapper_model::Qos::default());
+    assert!(help.contains(&shown), "{help}");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn the_schema_of_the_json_is_printed_without_a_daemon() {
 
 #[test]
 fn top_wants_a_terminal() {
-    let told = Stage::busy().fails(&["top"]);
-    assert!(told.contains("use `mapperctl status`"), "{told}");
+    let shown = Stage::busy().fails(&["top"]);
+    assert!(shown.contains("use `mapperctl status`"), "{shown}");
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn a_socket_without_permission_is_reported() {
         .take(1_000)
         .inspect(|_| std::thread::sleep(std::time::Duration::from_millis(5)))
         .find(|output| !matches!(output, Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy));
-    let told = stage.told(&output.unwrap().unwrap());
-    insta::assert_snapshot!(told, @"mapperctl: FOLDER/mapper.sock: permission denied; ask for access to that daemon or start your own with `mapperd --user`");
+    let shown = stage.shown(&output.unwrap().unwrap());
+    insta::assert_snapshot!(shown, @"mapperctl: FOLDER/mapper.sock: permission denied; ask for access to that daemon or start your own with `mapperd --user`");
 }
 
 #[test]

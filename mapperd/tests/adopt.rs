@@ -74,9 +74,9 @@ fn an_adopted_program_shares_with_launched_ones_and_is_released_as_it_was() {
     assert_eq!(reply.cpus, all_cpus());
     let running = launch(&daemon, "launched");
     let status = daemon.status();
-    let told = &status.apps[0];
-    assert_eq!(told.adopted, Some(AdoptTarget::Pid(stranger.pid())));
-    assert_eq!((told.name.as_str(), told.qos.get()), ("stranger", 0.6));
+    let listed = &status.apps[0];
+    assert_eq!(listed.adopted, Some(AdoptTarget::Pid(stranger.pid())));
+    assert_eq!((listed.name.as_str(), listed.qos.get()), ("stranger", 0.6));
     assert_eq!(status.apps[1].adopted, None);
     if all_cpus().len() >= 2 {
         for pid in [stranger.pid(), stranger.child] {
@@ -117,9 +117,9 @@ fn the_next_daemon_manages_it_further_and_still_knows_what_it_had() {
     let other = launch(&daemon, "other");
     let shared = cpus_of(stranger.pid());
     daemon.crash();
-    let told = daemon.status().apps[0].clone();
-    assert_eq!(told.id, adopted.app);
-    assert_eq!(told.adopted, Some(AdoptTarget::Pid(stranger.pid())));
+    let listed = daemon.status().apps[0].clone();
+    assert_eq!(listed.id, adopted.app);
+    assert_eq!(listed.adopted, Some(AdoptTarget::Pid(stranger.pid())));
     assert_eq!(cpus_of(stranger.pid()), shared);
     daemon.client().release(&adopted.app.to_string()).unwrap();
     assert_eq!(cpus_of(stranger.pid()), all_cpus());
@@ -134,9 +134,9 @@ fn a_crash_right_after_the_answer_loses_nothing_of_what_it_had() {
     masks::set(ThreadId(stranger.child), &first_cpu()).unwrap();
     let adopted = daemon.client().adopt(stranger.request()).unwrap();
     daemon.crash();
-    let told = daemon.status().apps[0].clone();
-    assert_eq!(told.id, adopted.app);
-    assert_eq!(told.adopted, Some(AdoptTarget::Pid(stranger.pid())));
+    let listed = daemon.status().apps[0].clone();
+    assert_eq!(listed.id, adopted.app);
+    assert_eq!(listed.adopted, Some(AdoptTarget::Pid(stranger.pid())));
     daemon.client().release(&adopted.app.to_string()).unwrap();
     assert_eq!(cpus_of(stranger.pid()), all_cpus());
     assert_eq!(cpus_of(stranger.child), first_cpu());

@@ -457,7 +457,7 @@ fn programs_confined_by_their_owner_stay_confined() {
         eventually("some decisions", || {
             daemon.status().daemon.decisions > decisions + 5
         });
-        let told = |name: &str| {
+        let shown = |name: &str| {
             let status = daemon.status();
             let app = status
                 .apps
@@ -466,10 +466,10 @@ fn programs_confined_by_their_owner_stay_confined() {
             app.unwrap().cpus
         };
         assert_eq!(
-            (above.0.cpus(), told("above")),
+            (above.0.cpus(), shown("above")),
             (high.clone(), high.clone())
         );
-        assert_eq!((below.0.cpus(), told("below")), (low.clone(), low.clone()));
+        assert_eq!((below.0.cpus(), shown("below")), (low.clone(), low.clone()));
     };
     if all_cpus().len() > 2 {
         stay(&daemon);

@@ -29,11 +29,11 @@ fn settled(daemon: &Daemon, teams: Option<TeamsWish>, openmp: LinkedOpenMp) -> (
     let explained = client_explains(daemon);
     assert_eq!(explained.teams, app.teams);
     assert_eq!(explained.runtime, app.runtime);
-    let told = format!("{} {:?}", app.qos, app.runtime);
+    let text = format!("{} {:?}", app.qos, app.runtime);
     if app.runtime.state == RuntimeState::Unreachable {
-        assert!(app.runtime.notes[0].contains("/opt/bin/fft"), "{told}");
+        assert!(app.runtime.notes[0].contains("/opt/bin/fft"), "{text}");
     }
-    (launched.reply.terms, told)
+    (launched.reply.terms, text)
 }
 
 fn client_explains(daemon: &Daemon) -> mapper_control::schema::ExplainReply {
@@ -52,25 +52,25 @@ fn rules_settle_what_is_open_and_are_read_again() {
     std::fs::write(&config, rule).unwrap();
     let daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
 
-    let (choice, told) = settled(&daemon, None, LinkedOpenMp::Libgomp);
+    let (choice, text) = settled(&daemon, None, LinkedOpenMp::Libgomp);
     assert_eq!(choice.teams, TeamMode::Virtual);
     assert_eq!(choice.teams_by, format!("rule 1 of {}", config.display()));
     assert_eq!(choice.schedule, Some(Schedule::Adaptive));
-    assert!(told.starts_with("0.5 "), "{told}");
+    assert!(text.starts_with("0.5 "), "{text}");
     wait_until_gone(&daemon);
 
-    let (choice, told) = settled(&daemon, None, LinkedOpenMp::Libomp);
+    let (choice, text) = settled(&daemon, None, LinkedOpenMp::Libomp);
     assert_eq!(choice.teams, TeamMode::Fixed);
-    assert!(told.contains("libomp, whose teams"), "{told}");
+    assert!(text.contains("libomp, whose teams"), "{text}");
     wait_until_gone(&daemon);
 
-    let (choice, told) = settled(
+    let (choice, text) = settled(
         &daemon,
         Some(TeamsWish::Named(TeamMode::Virtual)),
         LinkedOpenMp::StaticLibgomp,
     );
     assert_eq!(choice.teams, TeamMode::Fixed);
-    assert!(told.contains("mapper moves CPUs only"), "{told}");
+    assert!(text.contains("mapper moves CPUs only"), "{text}");
     wait_until_gone(&daemon);
 
     std::fs::write(&config, "").unwrap();

@@ -151,7 +151,7 @@ impl Running {
         pid.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap()
     }
 
-    /// All further lines, after the program was told to end.
+    /// All further lines, after the program was asked to end.
     pub(crate) fn rest(&mut self) -> Vec<String> {
         drop(self.input.take());
         let mut lines = Vec::new();
@@ -250,7 +250,7 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
 }
 
 /// How a status looks: "exit 3" or "signal 15".
-pub(crate) fn told(status: ExitStatus) -> String {
+pub(crate) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (_, Some(signal)) => format!("signal {signal}"),

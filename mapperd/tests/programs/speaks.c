@@ -3,7 +3,7 @@
  *     declare LEAST MOST
  *     serial N            N more serial phases, or fewer
  *     work                works from now on, and says so after each piece
- *     wait SECONDS        first waits for another allocation than the one it last told of */
+ *     wait SECONDS        first waits for another allocation than the one it last reported */
 #include <mapper.h>
 #include <pthread.h>
 #include <stdio.h>
