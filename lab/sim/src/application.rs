@@ -234,7 +234,6 @@ const ABOVE_0: f64 = f64::from_bits(1);
 
 impl AppModel {
     /// The parameters of the parallel part without its phases.
-    #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         Behaviour {
             core_cycles: 1.0 / self.ipc0,
@@ -252,7 +251,6 @@ impl AppModel {
         }
     }
 
-    /// The parameters of a phase.
     pub(crate) fn in_phase(&self, phase: &Phase) -> Behaviour {
         let mut behaviour = self.behaviour();
         behaviour.sharing_stalls *= phase.sharing;
@@ -278,101 +276,68 @@ impl AppModel {
     pub fn check(&self, app: &str) -> Result<(), AppError> {
         const POSITIVE: &str = "a positive number, from 0.000001 to 1000000";
         const NOT_NEGATIVE: &str = "0 or more, up to 1000000";
-        let sum: f64 = self.phases.iter().map(|p| p.share).sum();
-        let whole = (sum - 1.0).abs() <= 1e-6 && self.phases.iter().all(|p| p.share > 0.0);
-        let phases = self.phases.is_empty() || whole;
-        let latency = matches!(self.service, Some(Service::Latency { .. }));
-        let barrier_s = self.barrier_s.unwrap_or(1.0);
-        let [low, high] = self.misses_per_kilo;
-        // In the order in which they are reported.
-        let mut numbers = vec![
-            ("ipc0", self.ipc0, 1e-6..=MOST, POSITIVE),
-            ("mlp", self.overlapping_misses, 1e-6..=MOST, POSITIVE),
-            ("spc", self.stalls_per_event, 1e-6..=MOST, POSITIVE),
-            ("tau", barrier_s, 1e-6..=MOST, POSITIVE),
-            ("duty", self.duty, 1e-6..=MOST, POSITIVE),
-            (
-                "standalone_s",
-                self.standalone_s,
-                1e-3..=1e5,
-                "seconds from 0.001 to 100000",
-            ),
-            ("th", self.smt_slowdown, 0.0..=MOST, NOT_NEGATIVE),
-            ("mpki", low, 0.0..=MOST, NOT_NEGATIVE),
-            ("mpki", high, 0.0..=MOST, NOT_NEGATIVE),
-            ("wsp", self.working_set_mb, 0.0..=MOST, NOT_NEGATIVE),
-            ("wss", self.shared_set_mb, 0.0..=MOST, NOT_NEGATIVE),
-            ("E", self.sharing_stalls, 0.0..=MOST, NOT_NEGATIVE),
-            ("chi", self.sharing_growth, 0.0..=MOST, NOT_NEGATIVE),
-            ("loc", self.local_share, 0.0..=1.0, "0 to 1"),
-            ("st", self.serial_share, 0.0..=1.0, "0 to 1"),
-            ("duty", self.duty, 0.0..=1.0, "0 to 1"),
-        ];
-        let positive = ABOVE_0..=f64::MAX;
+        // The first number out of its range.
+        let mut wrong = None;
+        let mut number = |what, value: f64, least: f64, most: f64, fix| {
+            if wrong.is_none() && !(least..=most).contains(&value) {
+                wrong = Some((what, value, fix));
+            }
+        };
+        let (any, barrier_s) = (f64::MAX, self.barrier_s.unwrap_or(1.0));
+        number("ipc0", self.ipc0, 1e-6, MOST, POSITIVE);
+        number("mlp", self.overlapping_misses, 1e-6, MOST, POSITIVE);
+        number("spc", self.stalls_per_event, 1e-6, MOST, POSITIVE);
+        number("tau", barrier_s, 1e-6, MOST, POSITIVE);
+        number("duty", self.duty, 1e-6, MOST, POSITIVE);
+        let fix = "seconds from 0.001 to 100000";
+        number("standalone_s", self.standalone_s, 1e-3, 1e5, fix);
+        number("th", self.smt_slowdown, 0.0, MOST, NOT_NEGATIVE);
+        for misses in self.misses_per_kilo {
+            number("mpki", misses, 0.0, MOST, NOT_NEGATIVE);
+        }
+        number("wsp", self.working_set_mb, 0.0, MOST, NOT_NEGATIVE);
+        number("wss", self.shared_set_mb, 0.0, MOST, NOT_NEGATIVE);
+        number("E", self.sharing_stalls, 0.0, MOST, NOT_NEGATIVE);
+        number("chi", self.sharing_growth, 0.0, MOST, NOT_NEGATIVE);
+        number("loc", self.local_share, 0.0, 1.0, "0 to 1");
+        number("st", self.serial_share, 0.0, 1.0, "0 to 1");
+        number("duty", self.duty, 0.0, 1.0, "0 to 1");
+        let fix = "a positive number";
         if let Some(Service::Latency {
             arrivals_per_s,
             demand_s,
             tail_s,
         }) = self.service
         {
-            let fix = "a positive number";
-            let least =
+            number("service.arrivals_per_s", arrivals_per_s, ABOVE_0, any, fix);
+            number("service.demand_s", demand_s, ABOVE_0, any, fix);
+            number("service.tail_s", tail_s, ABOVE_0, any, fix);
+            let fix =
                 "at least service.demand_s: 99 of 100 requests take no longer, and each takes that";
-            numbers.extend([
-                (
-                    "service.arrivals_per_s",
-                    arrivals_per_s,
-                    positive.clone(),
-                    fix,
-                ),
-                ("service.demand_s", demand_s, positive.clone(), fix),
-                ("service.tail_s", tail_s, positive.clone(), fix),
-                ("service.tail_s", tail_s, demand_s..=f64::MAX, least),
-            ]);
-        }
-        if self.reports_latency && !latency {
+            number("service.tail_s", tail_s, demand_s, any, fix);
+        } else if self.reports_latency {
             let fix = "a service of metric latency, or reports = false";
-            numbers.push(("reports", 1.0, 0.0..=0.0, fix));
+            number("reports", 1.0, 0.0, 0.0, fix);
         }
         for phase in &self.phases {
+            number("sharing of a phase", phase.sharing, 0.0, any, "0 or more");
+            number("misses of a phase", phase.misses, 0.0, any, "0 or more");
             let ipc0 = phase.ipc0.unwrap_or(1.0);
-            numbers.extend([
-                (
-                    "sharing of a phase",
-                    phase.sharing,
-                    0.0..=f64::MAX,
-                    "0 or more",
-                ),
-                (
-                    "misses of a phase",
-                    phase.misses,
-                    0.0..=f64::MAX,
-                    "0 or more",
-                ),
-                (
-                    "ipc0 of a phase",
-                    ipc0,
-                    positive.clone(),
-                    "a positive number",
-                ),
-            ]);
+            number("ipc0 of a phase", ipc0, ABOVE_0, any, fix);
         }
         let threads = f64::from(self.threads.unwrap_or(1));
-        let chunks = f64::from(self.loop_chunks.unwrap_or(1));
         let fix = "1 to 4096 threads, or leave it out";
-        numbers.push(("n", threads, 1.0..=4096.0, fix));
+        number("n", threads, 1.0, 4096.0, fix);
+        let chunks = f64::from(self.loop_chunks.unwrap_or(1));
         let fix = "at least one chunk, or leave it out";
-        numbers.push(("chunks", chunks, 1.0..=f64::MAX, fix));
-        let wrong = numbers
-            .into_iter()
-            .find(|(_, value, range, _)| !range.contains(value));
-        let wrong = wrong.map(|(what, value, _, fix)| (what, value, fix));
-        let shares = (
-            "sum of the phases' shares",
-            sum,
-            "positive shares that make 1",
-        );
-        match wrong.or((!phases).then_some(shares)) {
+        number("chunks", chunks, 1.0, any, fix);
+        let sum: f64 = self.phases.iter().map(|p| p.share).sum();
+        let whole = (sum - 1.0).abs() <= 1e-6 && self.phases.iter().all(|p| p.share > 0.0);
+        if !self.phases.is_empty() && !whole {
+            let fix = "positive shares that make 1";
+            wrong = wrong.or(Some(("sum of the phases' shares", sum, fix)));
+        }
+        match wrong {
             None => Ok(()),
             Some((what, value, fix)) => Err(AppError {
                 app: app.to_owned(),
@@ -432,68 +397,37 @@ mod tests {
 
     #[test]
     fn numbers_that_an_application_cannot_have_are_refused_with_the_value() {
-        fn service(app: &mut AppModel, demand_s: f64, tail_s: f64) {
-            app.service = Some(Service::Latency {
-                arrivals_per_s: 100.0,
-                demand_s,
-                tail_s,
-            });
-        }
-        type Change = fn(&mut AppModel);
-        let cases: [(&str, Change, &[&str]); 12] = [
+        // Application, JSON pointer of the number, value, part of the error.
+        for case in [
             // With these a run would never end.
-            (
-                "SGD",
-                |app| app.standalone_s = 1e300,
-                &["standalone_s is 10", "00000"],
-            ),
-            (
-                "SGD",
-                |app| app.shared_set_mb = 1e300,
-                &["wss is 10", "00000"],
-            ),
-            ("SGD", |app| app.ipc0 = 1e-300, &["ipc0 is 0.00000"]),
-            ("ALS", |app| app.ipc0 = 0.0, &["ipc0 is 0:"]),
-            ("ALS", |app| app.phases[0].share = 0.9, &["\"mine\"", "1.5"]),
-            (
-                "ALS",
-                |app| app.phases[0].ipc0 = Some(0.0),
-                &["ipc0 of a phase is 0"],
-            ),
-            (
-                "ALS",
-                |app| app.phases[0].sharing = -1.0,
-                &["sharing of a phase is -1"],
-            ),
-            (
-                "ALS",
-                |app| app.phases[0].misses = f64::NAN,
-                &["misses of a phase is NaN"],
-            ),
-            (
-                "ALS",
-                |app| app.reports_latency = true,
-                &["reports is 1", "metric latency"],
-            ),
-            ("ALS", |app| app.loop_chunks = Some(0), &["chunks is 0"]),
-            (
-                "memcached",
-                |app| service(app, 0.0, 0.01),
-                &["service.demand_s is 0"],
-            ),
+            "SGD /standalone_s 1e300 standalone_s is 10",
+            "SGD /wss 1e300 wss is 10",
+            "SGD /ipc0 1e-300 ipc0 is 0.00000",
+            "ALS /ipc0 0.0 application \"mine\": ipc0 is 0:",
+            "ALS /phases/0/share 0.9 the phases' shares is 1.5",
+            "ALS /phases/0/ipc0 0.0 ipc0 of a phase is 0",
+            "ALS /phases/0/sharing -1.0 sharing of a phase is -1",
+            "ALS /reports true reports is 1: give a service of metric latency",
+            "ALS /chunks 0 chunks is 0",
+            "memcached /service/demand_s 0.0 service.demand_s is 0",
             // No request is done before its work is.
-            (
-                "memcached",
-                |app| service(app, 0.01, 0.009),
-                &["service.tail_s is 0.009: give at least service.demand_s"],
-            ),
-        ];
-        for (name, change, parts) in cases {
-            let mut app = app(name);
-            app.check("mine").unwrap();
-            change(&mut app);
-            let error = app.check("mine").unwrap_err().to_string();
-            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            "memcached /service/tail_s 0.0001 service.tail_s is 0.0001: give at least service.demand_s",
+        ] {
+            let words: Vec<&str> = case.splitn(4, ' ').collect();
+            app(words[0]).check("mine").unwrap();
+            let mut json = serde_json::to_value(app(words[0])).unwrap();
+            let value = words[2].parse().unwrap();
+            match json.pointer_mut(words[1]) {
+                Some(place) => *place = value,
+                None => json[&words[1][1..]] = value,
+            }
+            let changed: AppModel = serde_json::from_value(json).unwrap();
+            let error = changed.check("mine").unwrap_err().to_string();
+            assert!(error.contains(words[3]), "{case}: {error}");
         }
+        let mut no_number = app("ALS");
+        no_number.phases[0].misses = f64::NAN;
+        let error = no_number.check("mine").unwrap_err().to_string();
+        assert!(error.contains("misses of a phase is NaN"), "{error}");
     }
 }

@@ -9,7 +9,6 @@ use crate::machine::Machine;
 use crate::run::on_sets;
 use crate::scenario::{AppOutcome, Job, Method, Outcome, Scenario};
 
-/// How long each configuration is measured.
 const PROBE_S: f64 = 20.0;
 
 /// The programs after a measurement of a configuration.
@@ -35,7 +34,6 @@ pub fn varuna(scenario: &Scenario) -> Outcome {
     on_cores(scenario, best_count(counts, times))
 }
 
-/// The best count by the law through three points.
 fn best_count(counts: [u32; 3], times: [f64; 3]) -> u32 {
     let n = counts.map(f64::from);
     // Two differences remove the constant; what is left is linear in b and c.
@@ -114,7 +112,6 @@ fn in_proportion(weights: &[f64], cores: u32) -> Vec<u32> {
     counts
 }
 
-/// Runs it on so many cores, evenly over the nodes.
 fn on_cores(scenario: &Scenario, count: u32) -> Outcome {
     let sets = layouts::spread(&scenario.machine, &[count]);
     on_sets(scenario, sets)

@@ -171,7 +171,6 @@ impl Constants {
     }
 
     /// As in the vectors: saturation without loss, and queues that stop growing at 50 service times.
-    #[must_use]
     pub fn of_the_vectors(self) -> Self {
         Self {
             row_buffer_loss: 0.0,
@@ -180,7 +179,6 @@ impl Constants {
         }
     }
 
-    /// The time slice with this many runnable threads per CPU.
     pub(crate) fn slice_s(&self, runnable_per_cpu: f64) -> f64 {
         (self.sched_latency_s / runnable_per_cpu.max(1.0)).max(self.sched_granularity_s)
     }

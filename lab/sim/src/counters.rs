@@ -22,7 +22,6 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Adds the events of a time at these rates.
     pub(crate) fn add(&mut self, rates: &Self, seconds: f64) {
         self.cycles += rates.cycles * seconds;
         self.instructions += rates.instructions * seconds;
@@ -48,11 +47,9 @@ impl Events {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) total: f64,
-    /// To the own node.
     pub(crate) own: f64,
 }
 
-/// The counters of one application.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
     threads: u32,
@@ -88,7 +85,6 @@ impl Bank {
         }
     }
 
-    /// Counts the events of a time.
     pub(crate) fn count(&mut self, parallel: bool, rates: &Events, seconds: f64) {
         match parallel {
             true => self.parallel.add(rates, seconds),
@@ -121,7 +117,6 @@ impl Bank {
         })
     }
 
-    /// Reads the counters after an interval of this length.
     pub(crate) fn read(
         &mut self,
         constants: &Constants,

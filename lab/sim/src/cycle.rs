@@ -4,17 +4,14 @@
 
 use crate::application::{AppModel, Behaviour};
 
-/// A part of the cycle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Part {
     pub(crate) behaviour: Behaviour,
     /// Whether all threads work, or one.
     pub(crate) parallel: bool,
-    /// Share of the cycle.
     pub(crate) share: f64,
 }
 
-/// The cycle.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Cycle {
     parts: Vec<Part>,
@@ -25,7 +22,6 @@ pub(crate) struct Cycle {
 /// Where in its cycle an application is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Position {
-    /// The part, by index.
     pub(crate) part: usize,
     /// Progress that is left in it.
     pub(crate) left_s: f64,
@@ -56,12 +52,10 @@ impl Cycle {
         }
     }
 
-    /// Its parts in order.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The position after this progress.
     pub(crate) fn position(&self, progress_s: f64) -> Position {
         let mut at_s = (progress_s + self.offset_s) % self.length_s;
         for (part, p) in self.parts.iter().enumerate() {

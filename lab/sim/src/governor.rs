@@ -6,7 +6,6 @@
 use mapper_model::{AppId, CpuSet, Observation};
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
 
-/// Threads for which the cost of a decision is given.
 const DECISION_THREADS: f64 = 80.0;
 
 /// What deciding costs the applications.
@@ -35,7 +34,9 @@ pub struct Decision {
 /// Assigns CPUs.
 pub trait Governor {
     /// Time from now to the next decision; infinite: only when a program starts or ends.
-    fn interval_s(&self) -> f64;
+    fn interval_s(&self) -> f64 {
+        f64::INFINITY
+    }
 
     /// A decision at the end of an interval took so much CPU time, in seconds.
     fn charge(&mut self, _pass_s: f64) {}
@@ -61,7 +62,6 @@ pub struct Controlled {
 
 impl Controlled {
     /// Asks a controller at every interval.
-    #[must_use]
     pub const fn new(controller: Controller, interval_s: f64, overhead: Overhead) -> Self {
         Self {
             controller,
@@ -72,7 +72,6 @@ impl Controlled {
     }
 
     /// The same with a budget: decisions that cost more of the interval become rarer.
-    #[must_use]
     pub fn within(self, budget: OverheadBudget) -> Self {
         let pacing = Some(Pacing::new(nanoseconds(self.interval_s), budget));
         Self { pacing, ..self }
@@ -117,17 +116,12 @@ pub struct Fixed {
 
 impl Fixed {
     /// Each program on its set.
-    #[must_use]
     pub const fn new(sets: Vec<(String, CpuSet)>) -> Self {
         Self { sets }
     }
 }
 
 impl Governor for Fixed {
-    fn interval_s(&self) -> f64 {
-        f64::INFINITY
-    }
-
     fn decide(&mut self, observation: &Observation) -> Decision {
         let sets = observation.apps.iter().filter_map(|app| {
             let mut known = self.sets.iter();

@@ -36,7 +36,6 @@ impl Aim {
     }
 }
 
-/// Judges divisions of one scenario.
 pub(crate) struct Judge {
     programs: Vec<Program>,
     /// The longest parallel part of each.
@@ -47,7 +46,7 @@ pub(crate) struct Judge {
 
 impl Judge {
     pub(crate) fn new(scenario: &Scenario, aim: Aim) -> Self {
-        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams);
+        let speeds = Speeds::new(scenario);
         let jobs = scenario.jobs.iter().enumerate();
         let programs: Vec<Program> = jobs.map(|(n, job)| speeds.program(job, n)).collect();
         let longest = |program: &Program| {

@@ -6,7 +6,6 @@ use mapper_model::{CpuId, CpuSet};
 /// Gives each application its number of contexts.
 pub(crate) type Layout = fn(&Machine, &[u32]) -> Vec<CpuSet>;
 
-/// How the contexts of a socket are filled.
 #[derive(Clone, Copy)]
 enum Filling {
     /// Both contexts of a core before the next core.
@@ -23,17 +22,13 @@ fn order(machine: &Machine, socket: u32, filling: Filling) -> Vec<CpuId> {
         Filling::Cores => [socket, at % cores, at / cores],
     };
     let places = (0..cores * threads).map(place);
-    places
-        .filter_map(|place| machine.context_at(place))
-        .collect()
+    let contexts = places.filter_map(|place| machine.context_at(place));
+    contexts.collect()
 }
 
-/// That of every socket.
 fn orders(machine: &Machine, filling: Filling) -> Vec<Vec<CpuId>> {
-    let sockets = 0..machine.spec.sockets;
-    sockets
-        .map(|socket| order(machine, socket, filling))
-        .collect()
+    let order = |socket| order(machine, socket, filling);
+    (0..machine.spec.sockets).map(order).collect()
 }
 
 /// Gives each application its number of the contexts in turn.
@@ -69,14 +64,12 @@ pub(crate) fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
 }
 
 /// Applications one after the other, socket by socket, in whole cores.
-#[must_use]
 pub fn packed(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
     let orders = orders(machine, Filling::Pairs);
     dealt(orders.into_iter().flatten(), counts)
 }
 
 /// Every application over all sockets, in whole cores where possible.
-#[must_use]
 pub fn spread(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
     let orders = orders(machine, Filling::Pairs);
     let width = machine.spec.threads_per_core as usize;
@@ -90,7 +83,6 @@ pub fn spread(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
 
 /// Every application over all sockets, first contexts of all cores before second ones: programs share cores rather
 /// than have half as many.
-#[must_use]
 pub fn interleaved(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
     let orders = orders(machine, Filling::Cores);
     let per_socket = (machine.contexts() / machine.spec.sockets) as usize;

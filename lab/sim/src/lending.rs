@@ -29,7 +29,6 @@ const CLEARLY: f64 = 0.05;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Rank(pub(crate) u32);
 
-/// An application with CPUs of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party<'a> {
     pub(crate) app: usize,
@@ -100,7 +99,6 @@ pub(crate) struct Loan {
 /// What moves by a change of loans cost, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Moves {
-    /// To another core.
     pub(crate) core_s: f64,
     /// Until the caches are filled again.
     pub(crate) refill_s: f64,
@@ -111,7 +109,6 @@ pub(crate) struct Moves {
 }
 
 impl Loan {
-    /// The loan of an application on this set.
     pub(crate) fn of(occupancy: &Occupancy, app: usize, set: &CpuSet, waiting: f64) -> Self {
         let mut loan = Self {
             own: f64::from(set.len()),
@@ -149,41 +146,44 @@ impl Loan {
 /// The order of lending, by what programs left idle so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Order {
-    /// By program: CPU seconds of its own, used and had.
-    used_s: Vec<f64>,
-    had_s: Vec<f64>,
-    /// Threads without a CPU when all own ones were busy last.
-    waiting: Vec<f64>,
-    lived_s: Vec<f64>,
+    programs: Vec<Known>,
     /// Known programs, the first lender first.
     order: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Known {
+    /// CPU seconds of its own, used and had.
+    used_s: f64,
+    had_s: f64,
+    /// Threads without a CPU when all own ones were busy last.
+    waiting: f64,
+    lived_s: f64,
 }
 
 impl Order {
     pub(crate) fn of(programs: usize) -> Self {
         Self {
-            used_s: vec![0.0; programs],
-            had_s: vec![0.0; programs],
-            waiting: vec![0.0; programs],
-            lived_s: vec![0.0; programs],
+            programs: vec![Known::default(); programs],
             order: Vec::new(),
         }
     }
 
-    /// Counts a loan that lasted so long.
     pub(crate) fn observe(&mut self, program: usize, loan: &Loan, seconds: f64) {
-        self.used_s[program] += loan.used * seconds;
-        self.had_s[program] += loan.own * seconds;
+        let known = &mut self.programs[program];
+        known.used_s += loan.used * seconds;
+        known.had_s += loan.own * seconds;
         if loan.used + 0.5 > loan.own {
-            self.waiting[program] = loan.waiting;
+            known.waiting = loan.waiting;
         }
-        self.lived_s[program] += seconds;
+        known.lived_s += seconds;
     }
 
     /// The idle share of a program's CPUs, plus 1 for a program with nothing to borrow for.
     fn idle(&self, program: usize) -> f64 {
-        let idle = 1.0 - self.used_s[program] / self.had_s[program].max(1e-12);
-        match self.waiting[program] >= BORROWS {
+        let known = &self.programs[program];
+        let idle = 1.0 - known.used_s / known.had_s.max(1e-12);
+        match known.waiting >= BORROWS {
             true => idle,
             false => 1.0 + idle,
         }
@@ -192,8 +192,8 @@ impl Order {
     /// Inserts programs that have become known and corrects what is clearly wrong; returns whether the order changed.
     pub(crate) fn update(&mut self) -> bool {
         let before = self.order.clone();
-        for program in 0..self.lived_s.len() {
-            if self.lived_s[program] >= KNOWN_S && !self.order.contains(&program) {
+        for program in 0..self.programs.len() {
+            if self.programs[program].lived_s >= KNOWN_S && !self.order.contains(&program) {
                 let idle = self.idle(program);
                 let at = self.order.partition_point(|&p| self.idle(p) >= idle);
                 self.order.insert(at, program);

@@ -11,7 +11,6 @@ use mapper_model::{CpuId, CpuSet};
 /// Sizes of a change, in contexts.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 20, 40];
 
-/// How long a search continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Effort {
     /// The most changes to try.

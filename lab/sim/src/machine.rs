@@ -74,39 +74,6 @@ pub struct MachineError {
     problem: String,
 }
 
-/// The links that a line passes from one node to another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Route {
-    /// None: the same node.
-    Local,
-    /// One link, by index.
-    Direct(usize),
-    /// Two links, by index.
-    Via(usize, usize),
-}
-
-impl Route {
-    /// The links, by index.
-    pub fn links(self) -> impl Iterator<Item = usize> {
-        let (first, second) = match self {
-            Self::Local => (None, None),
-            Self::Direct(link) => (Some(link), None),
-            Self::Via(first, second) => (Some(first), Some(second)),
-        };
-        first.into_iter().chain(second)
-    }
-
-    /// How many links.
-    #[must_use]
-    pub const fn hops(self) -> u32 {
-        match self {
-            Self::Local => 0,
-            Self::Direct(_) => 1,
-            Self::Via(..) => 2,
-        }
-    }
-}
-
 /// A checked machine. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
@@ -115,10 +82,9 @@ pub struct Machine {
     /// What it was made from.
     pub spec: MachineSpec,
     topology: Topology,
-    /// Seconds that a link takes for a line.
     link_s: Vec<f64>,
-    /// From row to column.
-    routes: Vec<Route>,
+    /// The links of each route, from row to column.
+    routes: Vec<Vec<usize>>,
     ways_over_link: Vec<f64>,
 }
 
@@ -168,10 +134,10 @@ impl Machine {
         for from in 0..nodes {
             for to in 0..nodes {
                 let link = |from: usize, to: usize| direct[from * nodes + to];
-                let over = |via| Some(Route::Via(link(from, via)?, link(via, to)?));
+                let over = |via| Some(vec![link(from, via)?, link(via, to)?]);
                 let route = match from == to {
-                    true => Some(Route::Local),
-                    false => link(from, to).map(Route::Direct),
+                    true => Some(Vec::new()),
+                    false => link(from, to).map(|link| vec![link]),
                 };
                 let route = route.or_else(|| (0..nodes).find_map(over));
                 routes.push(route.ok_or_else(|| {
@@ -182,8 +148,8 @@ impl Machine {
             }
         }
         let mut ways_over_link = vec![0.0; link_s.len()];
-        for link in routes.iter().flat_map(|route| route.links()) {
-            ways_over_link[link] += 1.0;
+        for link in routes.iter().flatten() {
+            ways_over_link[*link] += 1.0;
         }
         let topology = Topology::regular(Shape {
             sockets: spec.sockets,
@@ -220,7 +186,6 @@ impl Machine {
         self.spec.sockets as usize
     }
 
-    /// The socket of a context.
     pub(crate) const fn socket_of(&self, context: usize) -> usize {
         context % self.cores() as usize / self.spec.cores_per_socket as usize
     }
@@ -271,22 +236,18 @@ impl Machine {
         }
         let latency_s = self.spec.remote_latency_s;
         let links = self.link_s.iter().zip(&self.ways_over_link);
-        let all_s: f64 = links
-            .map(|(service_s, ways)| (latency_s + service_s) * ways)
-            .sum();
-        all_s / pairs as f64
+        let all_s = links.map(|(service_s, ways)| (latency_s + service_s) * ways);
+        all_s.sum::<f64>() / pairs as f64
     }
 
-    /// The core of a context.
     pub(crate) const fn core_of(&self, context: usize) -> usize {
         context % self.cores() as usize
     }
 
-    /// The route of a line from one node to another.
-    #[must_use]
-    pub fn route(&self, from: usize, to: usize) -> Route {
+    /// The links that a line passes from one node to another, by index: up to two.
+    pub fn route(&self, from: usize, to: usize) -> &[usize] {
         let route = self.routes.get(from * self.nodes() + to);
-        route.copied().unwrap_or(Route::Local)
+        route.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -367,11 +328,11 @@ mod tests {
     #[test]
     fn a_partly_connected_machine_routes_over_the_lowest_neighbour() {
         let machine = machine("opt48");
-        assert_eq!(machine.route(1, 2).hops(), 1);
+        assert_eq!(machine.route(1, 2).len(), 1);
         for (from, to) in [(0, 7), (5, 6), (7, 0)] {
-            assert_eq!(machine.route(from, to).hops(), 2, "{from} to {to}");
+            assert_eq!(machine.route(from, to).len(), 2, "{from} to {to}");
         }
-        let first = |from, to| machine.route(from, to).links().next().unwrap();
+        let first = |from, to| machine.route(from, to)[0];
         assert_eq!(first(0, 7), first(0, 1));
         assert!(machine.link_service_s()[first(3, 4)] < machine.link_service_s()[first(1, 2)]);
     }

@@ -19,7 +19,6 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// Nothing runs.
-    #[must_use]
     pub fn idle(machine: &Machine, apps: usize) -> Self {
         Self {
             apps,
@@ -29,7 +28,6 @@ impl Occupancy {
 
     /// Plain Linux with this many runnable threads of each application: equal time for every thread, empty cores before
     /// second contexts, everything spread evenly.
-    #[must_use]
     pub fn pool(machine: &Machine, runnable: &[f64]) -> Self {
         let mut occupancy = Self::idle(machine, runnable.len());
         let total: f64 = runnable.iter().sum();

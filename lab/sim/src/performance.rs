@@ -14,9 +14,10 @@
 
 use crate::application::Behaviour;
 use crate::constants::{Constants, MemoryQueue};
-use crate::machine::{LINE_BYTES, Machine, Route};
+use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
-use crate::queue::{Customers, finite_response_s, open_response_s};
+use crate::queue::{finite_response_s, open_response_s};
+use mapper_model::CpuSet;
 
 /// The most iterations; mostly 40 to 80 reach the fixed point.
 const ITERATIONS: usize = 400;
@@ -52,7 +53,6 @@ pub struct Speed {
 
 impl Speed {
     /// Useful instructions per unhalted cycle; 0 when nothing runs.
-    #[must_use]
     pub fn ipc(&self) -> f64 {
         match self.cycles_per_s > 0.0 {
             true => self.instructions_per_s / self.cycles_per_s,
@@ -118,6 +118,20 @@ pub fn solve(
     solver.solution()
 }
 
+/// The same with programs that are each spread over a set, with a thread for each CPU.
+pub(crate) fn solve_spread(
+    machine: &Machine,
+    constants: &Constants,
+    programs: &[(Behaviour, CpuSet)],
+) -> Solution {
+    let mut occupancy = Occupancy::idle(machine, programs.len());
+    for (at, (_, set)) in programs.iter().enumerate() {
+        occupancy.spread(machine, at, f64::from(set.len()), set);
+    }
+    let apps: Vec<Behaviour> = programs.iter().map(|(app, _)| *app).collect();
+    solve(machine, constants, &apps, &occupancy)
+}
+
 struct Solver<'a> {
     machine: &'a Machine,
     constants: &'a Constants,
@@ -161,28 +175,22 @@ impl<'a> Solver<'a> {
             let place = app * nodes + group.socket;
             let beside = group.sibling.map_or(0.0, |sibling| {
                 let others = entries[groups[sibling].entries.clone()].iter();
-                others
-                    .filter(|other| other.app == app)
-                    .map(|other| other.share)
-                    .sum()
+                let own = others.filter(|other| other.app == app);
+                own.map(|other| other.share).sum()
             });
             let threads = running.total[app];
-            let places = Partners::of(threads, running.on_socket[place], beside);
+            let [core, socket, others] = partners(threads, running.on_socket[place], beside);
             let entry = &mut entries[at];
             entry.misses = miss_rates[place];
             let stalls = apps[app].sharing_stalls(threads);
-            entry.inter = stalls * places.other_sockets;
-            entry.intra = stalls
-                * (constants.intra_socket * places.own_socket
-                    + constants.within_core * places.own_core);
-            entry.events = [places.other_sockets, places.own_socket]
-                .map(|share| stalls * share / apps[app].stalls_per_event);
+            entry.inter = stalls * others;
+            entry.intra = stalls * (constants.intra_socket * socket + constants.within_core * core);
+            let per_event = apps[app].stalls_per_event;
+            entry.events = [others, socket].map(|share| stalls * share / per_event);
         }
         let places = 0..apps.len() * nodes;
         let present = places.filter(|&place| running.on_socket[place] > 0.0);
-        let present = present
-            .map(|place| (place / nodes, place % nodes))
-            .collect();
+        let present = present.map(|place| (place / nodes, place % nodes));
         let shares = apps.iter().flat_map(|app| {
             let pairs = 0..nodes * nodes;
             pairs.map(move |pair| app.share_of_misses(nodes, pair / nodes, pair % nodes))
@@ -202,7 +210,7 @@ impl<'a> Solver<'a> {
         }
         Self {
             shares,
-            present,
+            present: present.collect(),
             customers,
             memory_s: vec![LINE_BYTES / machine.spec.memory_bytes_per_s; nodes],
             link_s: machine.link_service_s().to_vec(),
@@ -238,9 +246,9 @@ impl<'a> Solver<'a> {
             for node in 0..nodes {
                 // The line comes from the node to the socket.
                 let route = self.machine.route(node, from);
-                let links: f64 = route.links().map(|link| self.link_s[link]).sum();
+                let links: f64 = route.iter().map(|link| self.link_s[*link]).sum();
                 self.latency[from * nodes + node] = spec.latency_s
-                    + f64::from(route.hops()) * spec.remote_latency_s
+                    + route.len() as f64 * spec.remote_latency_s
                     + self.memory_s[node]
                     + links;
             }
@@ -282,10 +290,9 @@ impl<'a> Solver<'a> {
         }
         // The siblings see each other as they were in the iteration before.
         for group in &mut self.groups {
-            group.active = self.entries[group.entries.clone()]
-                .iter()
-                .map(|entry| entry.share * entry.core / entry.cycles)
-                .sum();
+            let entries = self.entries[group.entries.clone()].iter();
+            let active = entries.map(|entry| entry.share * entry.core / entry.cycles);
+            group.active = active.sum();
         }
         change
     }
@@ -302,8 +309,8 @@ impl<'a> Solver<'a> {
                 self.utilisation[node] += load;
                 self.waiting[node] +=
                     load * self.latency[socket * nodes + node] / self.apps[app].overlapping_misses;
-                for link in self.machine.route(node, socket).links() {
-                    self.link_load[link] += load;
+                for link in self.machine.route(node, socket) {
+                    self.link_load[*link] += load;
                 }
             }
         }
@@ -313,8 +320,8 @@ impl<'a> Solver<'a> {
                 if lines > 0.0 {
                     // The route of a node to itself has no links.
                     let routes = (0..nodes).map(|node| self.machine.route(node, socket));
-                    for link in routes.flat_map(Route::links) {
-                        self.link_load[link] += lines;
+                    for link in routes.flatten() {
+                        self.link_load[*link] += lines;
                     }
                 }
             }
@@ -329,16 +336,13 @@ impl<'a> Solver<'a> {
             let streams = (self.waiting[node] - 1.0).max(0.0) / self.constants.row_buffer_threads;
             let service = LINE_BYTES
                 / (self.machine.spec.memory_bytes_per_s * (1.0 - loss * streams.min(1.0)));
-            let customers = Customers {
-                count: self.customers[node],
-                arrive_per_s: self.utilisation[node],
-                response_s: self.memory_s[node],
-            };
-            let busy = self.utilisation[node] * service;
+            let (count, response_s) = (self.customers[node], self.memory_s[node]);
+            let arrive_per_s = self.utilisation[node];
+            let busy = arrive_per_s * service;
             self.utilisation[node] = busy;
             let target = match self.constants.memory_queue {
                 MemoryQueue::Open => open_response_s(self.constants, service, busy),
-                MemoryQueue::Finite => finite_response_s(customers, service),
+                MemoryQueue::Finite => finite_response_s(count, arrive_per_s, response_s, service),
             };
             let swing = &mut self.memory_swing[node];
             change = change.max(swing.towards(&mut self.memory_s[node], target));
@@ -402,7 +406,6 @@ impl Default for Swing {
 }
 
 impl Swing {
-    /// Takes a step; returns its relative size.
     fn towards(&mut self, response_s: &mut f64, target_s: f64) -> f64 {
         let distance = target_s - *response_s;
         self.step = match distance * self.last < 0.0 {
@@ -416,11 +419,8 @@ impl Swing {
     }
 }
 
-/// Average running threads.
 struct Running {
-    /// By application and socket.
     on_socket: Vec<f64>,
-    /// By application.
     total: Vec<f64>,
 }
 
@@ -449,10 +449,9 @@ fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f
     for socket in 0..nodes {
         let here = |app: usize| running.on_socket[app * nodes + socket];
         let present = apps.iter().enumerate().filter(|(app, _)| here(*app) > 0.0);
-        let demand: f64 = present
-            .map(|(app, a)| a.shared_set_mb + a.working_set_mb * here(app))
-            .sum();
-        let overflow = (1.0 - machine.spec.llc_mb / demand.max(1e-12)).max(0.0);
+        let demand = present.map(|(app, a)| a.shared_set_mb + a.working_set_mb * here(app));
+        let demand_mb = demand.sum::<f64>().max(1e-12);
+        let overflow = (1.0 - machine.spec.llc_mb / demand_mb).max(0.0);
         for (app, behaviour) in apps.iter().enumerate() {
             let [low, high] = behaviour.misses;
             rates[app * nodes + socket] = low + (high - low) * overflow;
@@ -461,29 +460,16 @@ fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f
     rates
 }
 
-/// Where the partners of a thread are, as shares of all.
-#[derive(Default)]
-struct Partners {
-    own_core: f64,
-    own_socket: f64,
-    other_sockets: f64,
-}
-
-impl Partners {
-    /// All threads share with all: `threads` in all, `here` of them on the socket, `beside` on the sibling context.
-    fn of(threads: f64, here: f64, beside: f64) -> Self {
-        let others = threads - 1.0;
-        if others <= 0.0 {
-            return Self::default();
-        }
-        let own_core = (beside / others).min(1.0);
-        let own_socket = ((here - 1.0 - beside).max(0.0) / others).min(1.0 - own_core);
-        Self {
-            own_core,
-            own_socket,
-            other_sockets: 1.0 - own_core - own_socket,
-        }
+/// The shares of a thread's partners in its core, else in its socket, and in other sockets, if all threads share with all:
+/// `threads` in all, `here` of them on the socket, `beside` on the sibling context.
+fn partners(threads: f64, here: f64, beside: f64) -> [f64; 3] {
+    let others = threads - 1.0;
+    if others <= 0.0 {
+        return [0.0; 3];
     }
+    let own_core = (beside / others).min(1.0);
+    let own_socket = ((here - 1.0 - beside).max(0.0) / others).min(1.0 - own_core);
+    [own_core, own_socket, 1.0 - own_core - own_socket]
 }
 
 /// Puts contexts in the same situation together.

@@ -24,23 +24,18 @@ pub(crate) fn open_response_s(constants: &Constants, service_s: f64, busy: f64) 
     service_s * (1.0 / (1.0 - busy).max(LEAST_IDLE) + constants.saturated_slope * over)
 }
 
-/// The customers of a memory.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Customers {
-    /// Misses under way at most.
-    pub(crate) count: f64,
-    /// Misses that arrive per second at the present response time.
-    pub(crate) arrive_per_s: f64,
-    pub(crate) response_s: f64,
-}
-
-/// Time at the memory of these customers. Between whole numbers of customers it is linear.
-pub(crate) fn finite_response_s(customers: Customers, service_s: f64) -> f64 {
-    let count = customers.count;
-    if customers.arrive_per_s <= 0.0 || count <= 1.0 {
+/// Time at a memory with `count` misses under way at most, `arrive_per_s` of them at the present response time. Between whole
+/// numbers of customers it is linear.
+pub(crate) fn finite_response_s(
+    count: f64,
+    arrive_per_s: f64,
+    response_s: f64,
+    service_s: f64,
+) -> f64 {
+    if arrive_per_s <= 0.0 || count <= 1.0 {
         return service_s;
     }
-    let thinks_s = count / customers.arrive_per_s - customers.response_s;
+    let thinks_s = count / arrive_per_s - response_s;
     let rate = RequestsPerCycle::new(1.0 / thinks_s.max(LEAST_THINKING * service_s));
     // The papers' unit is the cycle; here it stands for a second. Checked machines give no infinite numbers.
     let (Ok(rate), Ok(service)) = (rate, Cycles::new(service_s)) else {
@@ -49,10 +44,9 @@ pub(crate) fn finite_response_s(customers: Customers, service_s: f64) -> f64 {
     let whole = |customers: f64| queue::solve(customers as u32, rate, service).response.get();
     let (below, part) = (count.floor(), count.fract());
     let response_s = whole(below);
-    if part > 0.0 {
-        response_s + part * (whole(below + 1.0) - response_s)
-    } else {
-        response_s
+    match part > 0.0 {
+        true => response_s + part * (whole(below + 1.0) - response_s),
+        false => response_s,
     }
 }
 
@@ -67,12 +61,9 @@ mod tests {
     fn settled(count: f64, thinks_s: f64) -> f64 {
         let mut response_s = SERVICE_S;
         for _ in 0..2000 {
-            let customers = Customers {
-                count,
-                arrive_per_s: count / (thinks_s + response_s),
-                response_s,
-            };
-            response_s += 0.3 * (finite_response_s(customers, SERVICE_S) - response_s);
+            let arrive_per_s = count / (thinks_s + response_s);
+            let found_s = finite_response_s(count, arrive_per_s, response_s, SERVICE_S);
+            response_s += 0.3 * (found_s - response_s);
         }
         response_s
     }

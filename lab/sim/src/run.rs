@@ -25,11 +25,9 @@ use mapper_model::{
 const MOST_EVENTS: u64 = 4_000_000;
 /// Nearer events are due.
 const NOW_S: f64 = 1e-9;
-/// Observations begin at this time.
 const ORIGIN_NS: u64 = 1_000_000_000;
 /// The largest share that a program loses to decisions.
 const MOST_LOST: f64 = 0.9;
-/// How long services run alone.
 const SERVICES_ALONE_S: f64 = 60.0;
 
 /// Runs a scenario under a governor, or under plain Linux.
@@ -53,7 +51,6 @@ pub(crate) fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     run(scenario, Some(&mut fixed as &mut dyn Governor))
 }
 
-/// A program while it runs.
 struct Live {
     program: usize,
     id: AppId,
@@ -70,16 +67,12 @@ struct Live {
 /// Counts of a program over all its runs.
 #[derive(Clone, Default)]
 struct Record {
-    runs: u32,
-    begin_s: Option<f64>,
-    first_end_s: Option<f64>,
+    outcome: AppOutcome,
     lived_s: f64,
     progress_s: f64,
     /// Latencies, each with its duration.
     latencies: Vec<(f64, f64)>,
     cpu_seconds: f64,
-    /// Its last set.
-    held: Option<CpuSet>,
     events: Events,
 }
 
@@ -109,9 +102,7 @@ struct Run<'a, 'g> {
 
 impl<'a, 'g> Run<'a, 'g> {
     fn new(scenario: &'a Scenario, governor: Option<&'g mut dyn Governor>) -> Self {
-        let speeds = Speeds::new(&scenario.machine, &scenario.constants, scenario.teams)
-            .with_lending(scenario.lending)
-            .with_traffic(scenario.traffic);
+        let speeds = Speeds::new(scenario);
         let jobs = scenario.jobs.iter().enumerate();
         let programs: Vec<Program> = jobs.map(|(n, job)| speeds.program(job, n)).collect();
         // Alone, including the arrival of late programs.
@@ -131,11 +122,10 @@ impl<'a, 'g> Run<'a, 'g> {
             (_, None) => SERVICES_ALONE_S + arrivals.fold(0.0, f64::max),
             _ => f64::INFINITY,
         };
-        let interval_s = governor.as_ref().map_or(f64::INFINITY, |g| g.interval_s());
+        let decides = governor.as_ref();
+        let interval_s = decides.map_or(f64::INFINITY, |g| g.interval_s());
         Self {
-            overhead: governor
-                .as_ref()
-                .map_or(Overhead::default(), |g| g.overhead()),
+            overhead: decides.map_or(Overhead::default(), |g| g.overhead()),
             governor,
             speeds,
             records: vec![Record::default(); programs.len()],
@@ -160,8 +150,8 @@ impl<'a, 'g> Run<'a, 'g> {
     fn start(&mut self) {
         self.coming = (0..self.programs.len()).collect();
         let arrives_s = |p: &usize| self.programs[*p].job.arrives_s;
-        self.coming
-            .sort_by(|a, b| arrives_s(b).total_cmp(&arrives_s(a)).then(b.cmp(a)));
+        let later = |a: &usize, b: &usize| arrives_s(b).total_cmp(&arrives_s(a)).then(b.cmp(a));
+        self.coming.sort_by(later);
         self.receive();
         self.decide(Trigger::Membership);
         self.outcome.rewrites = 0;
@@ -169,16 +159,12 @@ impl<'a, 'g> Run<'a, 'g> {
         self.sample();
     }
 
-    /// When the next program may start.
     fn next_arrival_s(&self) -> f64 {
         if self.scenario.method == Method::InTurn && !self.live.is_empty() {
             return f64::INFINITY;
         }
-        let next = self
-            .coming
-            .last()
-            .map(|&program| &self.programs[program].job);
-        next.map_or(f64::INFINITY, |job| job.arrives_s)
+        let arrives_s = |&program: &usize| self.programs[program].job.arrives_s;
+        self.coming.last().map_or(f64::INFINITY, arrives_s)
     }
 
     /// Starts the programs that have arrived; returns whether any did.
@@ -187,20 +173,17 @@ impl<'a, 'g> Run<'a, 'g> {
         while self.next_arrival_s() <= self.now_s + NOW_S
             && let Some(program) = self.coming.pop()
         {
-            self.launch(program, 0.0);
+            let live = self.born(program, 0.0);
+            let place = self.live.partition_point(|l| l.program < program);
+            self.live.insert(place, live);
+            let outcome = &mut self.records[program].outcome;
+            outcome.begin_s.get_or_insert(self.now_s);
             came = true;
         }
         came
     }
 
-    /// Starts a program that has made this progress in earlier runs.
-    fn launch(&mut self, program: usize, progress_s: f64) {
-        let live = self.born(program, progress_s);
-        let place = self.live.partition_point(|l| l.program < program);
-        self.live.insert(place, live);
-        self.records[program].begin_s.get_or_insert(self.now_s);
-    }
-
+    /// A run of a program that has made this progress in earlier runs.
     fn born(&mut self, program: usize, progress_s: f64) -> Live {
         let id = self.next_id;
         self.next_id += 1;
@@ -231,12 +214,13 @@ impl<'a, 'g> Run<'a, 'g> {
             return false;
         }
         match (self.scenario.method, self.longest) {
-            (Method::LongestTimes(times), Some(longest)) => self.records[longest].runs < times,
+            (Method::LongestTimes(times), Some(longest)) => {
+                self.records[longest].outcome.runs < times
+            }
             _ => true,
         }
     }
 
-    /// Passes to the next event and handles it.
     fn pass(&mut self) {
         let position = |live: &Live| self.programs[live.program].cycle.position(live.progress_s);
         let positions: Vec<Position> = self.live.iter().map(position).collect();
@@ -346,7 +330,6 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// Threads of all programs that run.
     fn threads(&self) -> u32 {
         let of = |live: &Live| self.programs[live.program].threads;
         self.live.iter().map(of).sum()
@@ -379,9 +362,9 @@ impl<'a, 'g> Run<'a, 'g> {
                 continue;
             }
             changed = true;
-            let record = &mut self.records[program];
-            record.runs += 1;
-            record.first_end_s.get_or_insert(self.now_s);
+            let outcome = &mut self.records[program].outcome;
+            outcome.runs += 1;
+            outcome.first_end_s.get_or_insert(self.now_s);
             match self.scenario.method {
                 Method::LongestTimes(_) | Method::For { .. } => {
                     self.live[at] = self.born(program, progress_s);
@@ -419,16 +402,14 @@ impl<'a, 'g> Run<'a, 'g> {
             self.charge_all_sets();
         }
         for (app, set) in decision.sets {
-            let Some(at) = self.live.iter().position(|live| live.id == app) else {
-                continue;
-            };
-            if set.is_empty() || self.live[at].set.as_ref() == Some(&set) {
-                continue;
+            if let Some(at) = self.live.iter().position(|live| live.id == app)
+                && !(set.is_empty() || self.live[at].set.as_ref() == Some(&set))
+            {
+                moved = true;
+                // A program that starts again is given one, too, as on a machine [MAPPER Table 4, FAIR].
+                self.outcome.rewrites += 1;
+                self.move_to(at, set);
             }
-            moved = true;
-            // A program that starts again is given one, too, as on a machine [MAPPER Table 4, FAIR].
-            self.outcome.rewrites += 1;
-            self.move_to(at, set);
         }
         if moved {
             if matches!(self.scenario.lending, Lending::OneWay(_)) {
@@ -503,7 +484,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 + across * (refill_s + penalty * constants.move_node_s)
                 + self.speeds.adapting_s(program, old, &set);
         }
-        self.records[live.program].held = Some(set.clone());
+        self.records[live.program].outcome.held = Some(set.clone());
         live.set = Some(set);
     }
 
@@ -524,7 +505,6 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
-    /// Describes a run that is stopped after so many steps.
     fn given_up(&self, steps: u64) -> GivenUp {
         let left_s = |live: &&Live| live.end_s - live.progress_s;
         let live = self.live.iter();
@@ -555,16 +535,13 @@ impl<'a, 'g> Run<'a, 'g> {
             self.outcome.apps.push(AppOutcome {
                 name: job.name.clone(),
                 speed,
-                runs: record.runs,
-                first_end_s: record.first_end_s,
-                begin_s: record.begin_s,
                 p99_s,
                 mean_cpus: record.cpu_seconds / lived_s,
-                held: record.held,
                 sharing: SharingSeen {
                     intra_socket_per_cycle: record.events.intra_socket / cycles,
                     inter_socket_per_cycle: record.events.inter_socket / cycles,
                 },
+                ..record.outcome
             });
         }
         self.outcome

@@ -26,11 +26,9 @@ pub struct SamPerTask {
     programs: Vec<Program>,
 }
 
-/// A program's tasks and counts.
 #[derive(Debug)]
 struct Program {
     id: AppId,
-    /// The context of each task.
     tasks: Vec<CpuId>,
     last: Counted,
     /// Coherence events per cycle of the average task in the last interval.
@@ -48,7 +46,6 @@ struct Task {
 
 impl SamPerTask {
     /// The policy for a machine; a task shares from so many coherence events per cycle on.
-    #[must_use]
     pub fn new(machine: &Machine, interval_s: f64, overhead: Overhead, sharing: f64) -> Self {
         Self {
             machine: machine.clone(),
@@ -103,7 +100,6 @@ impl SamPerTask {
         });
     }
 
-    /// The tasks that are on a socket.
     fn tasks_on(&self, socket: &CpuSet) -> Vec<Task> {
         let programs = self.programs.iter().enumerate();
         let tasks = programs
@@ -154,7 +150,6 @@ impl Program {
         self.last = now;
     }
 
-    /// Its tasks on each socket.
     fn counts(&self, sockets: &[CpuSet]) -> Vec<f64> {
         let set: CpuSet = self.tasks.iter().copied().collect();
         let counts = sockets.iter().map(|socket| f64::from(socket.overlap(&set)));

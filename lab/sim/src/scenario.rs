@@ -23,7 +23,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// How many threads it starts on a machine.
     pub(crate) fn threads_on(&self, machine: &Machine) -> u32 {
         let threads = self.threads.or(self.app.threads);
         threads.unwrap_or_else(|| machine.contexts()).max(1)

@@ -18,14 +18,12 @@ const STEP: u32 = 4;
 const MINIMUM: u32 = 4;
 const PROMISE: f64 = 0.75;
 const EXPLORES: f64 = 0.3;
-/// How often exploration goes down: of programs that share, and of others.
-const DOWNWARDS_SHARING: f64 = 0.8;
-const DOWNWARDS: f64 = 0.5;
+/// How often exploration goes down: of programs that do not share, and of those that do.
+const DOWNWARDS: [f64; 2] = [0.5, 0.8];
 /// Coherence events of one kind per cycle from which a program shares: 450,000 a second at 1.9 GHz
 /// [readings, SAM-MPH "Classification": the public code's threshold].
 const SHARES_PER_CYCLE: f64 = 450e3 / 1.9e9;
 const GAIN: f64 = 0.05;
-/// Intervals before an application explores.
 const INITIAL: u32 = 4;
 
 /// The policy. See the [module](self).
@@ -43,7 +41,7 @@ struct State {
     set: CpuSet,
     begin_ns: u64,
     last: Counted,
-    sharing: Sharing,
+    shares: bool,
     intervals: u32,
     performance: f64,
     history: BTreeMap<u32, f64>,
@@ -52,23 +50,12 @@ struct State {
 }
 
 /// Whether sharing between its threads holds a program up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Sharing {
-    #[default]
-    Little,
-    Much,
-}
-
-fn sharing(now: &Counted, last: &Counted) -> Sharing {
+fn shares(now: &Counted, last: &Counted) -> bool {
     let between = now.between_sockets - last.between_sockets;
     let events = between.max(now.within_socket - last.within_socket);
-    match events > SHARES_PER_CYCLE * (now.cycles - last.cycles) {
-        true => Sharing::Much,
-        false => Sharing::Little,
-    }
+    events > SHARES_PER_CYCLE * (now.cycles - last.cycles)
 }
 
-/// The direction of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Up,
@@ -77,20 +64,19 @@ enum Way {
 
 /// The step of a program on `held` contexts: four, or to the next whole number of sockets for one that shares on more
 /// than one; below one socket it goes up to it, and down by four.
-fn step(sharing: Sharing, way: Way, held: u32, per_socket: u32) -> u32 {
+fn step(shares: bool, way: Way, held: u32, per_socket: u32) -> u32 {
     let beyond = held % per_socket;
-    match (sharing, way) {
-        (Sharing::Little, _) => STEP,
-        (Sharing::Much, Way::Up) => per_socket - beyond,
-        (Sharing::Much, Way::Down) if held <= per_socket => STEP,
-        (Sharing::Much, Way::Down) if beyond > 0 => beyond,
-        (Sharing::Much, Way::Down) => per_socket,
+    match way {
+        _ if !shares => STEP,
+        Way::Up => per_socket - beyond,
+        Way::Down if held <= per_socket => STEP,
+        Way::Down if beyond > 0 => beyond,
+        Way::Down => per_socket,
     }
 }
 
 impl Shipped {
     /// The policy for a machine.
-    #[must_use]
     pub fn new(machine: &Machine, interval_s: f64, overhead: Overhead, seed: u64) -> Self {
         Self {
             machine: machine.clone(),
@@ -171,10 +157,11 @@ impl Shipped {
 
     fn release(&mut self, id: AppId, count: u32) {
         let mut left = count;
-        for socket in self.by_residency(id).into_iter().rev() {
-            let Some(app) = self.apps.get_mut(&id) else {
-                return;
-            };
+        let sockets = self.by_residency(id).into_iter().rev();
+        let Some(app) = self.apps.get_mut(&id) else {
+            return;
+        };
+        for socket in sockets {
             let here: Vec<CpuId> = app.set.intersection(&socket).iter().collect();
             for cpu in here.into_iter().rev().take(left as usize) {
                 app.set.remove(cpu);
@@ -189,9 +176,8 @@ impl Shipped {
         let fair = self.fair();
         let others = self.apps.iter().filter(|(other, _)| **other != id);
         let per_context = |app: &State| app.performance / f64::from(app.set.len().max(1));
-        let mut victims: Vec<(f64, AppId)> = others
-            .map(|(other, app)| (per_context(app), *other))
-            .collect();
+        let victims = others.map(|(other, app)| (per_context(app), *other));
+        let mut victims: Vec<(f64, AppId)> = victims.collect();
         victims.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, victim) in victims {
             if got >= count {
@@ -219,14 +205,9 @@ impl Shipped {
         let Some(app) = self.apps.get_mut(&id) else {
             return;
         };
-        let downwards = match app.sharing {
-            Sharing::Much => DOWNWARDS_SHARING,
-            Sharing::Little => DOWNWARDS,
-        };
-        let way = if direction < downwards {
-            Way::Down
-        } else {
-            Way::Up
+        let way = match direction < DOWNWARDS[usize::from(app.shares)] {
+            true => Way::Down,
+            false => Way::Up,
         };
         let (held, performance) = (app.set.len(), app.performance);
         if let Some((before, then)) = app.trying.take() {
@@ -244,7 +225,7 @@ impl Shipped {
             return;
         }
         app.trying = Some((held, performance));
-        let step = step(app.sharing, way, held, per_socket);
+        let step = step(app.shares, way, held, per_socket);
         if way == Way::Down {
             return self.release(id, step.min(held.saturating_sub(MINIMUM)));
         }
@@ -277,7 +258,7 @@ impl Governor for Shipped {
                     let since_s = (observation.now_ns - app.begin_ns) as f64 * 1e-9;
                     let done = counted.instructions - app.last.instructions;
                     app.performance = done / since_s.max(1e-9);
-                    app.sharing = sharing(&counted, &app.last);
+                    app.shares = shares(&counted, &app.last);
                     app.history.insert(app.set.len(), app.performance);
                     app.intervals += 1;
                 }
@@ -327,7 +308,7 @@ mod tests {
     fn sharing_programs_step_to_whole_sockets_and_all_others_by_four() {
         for held in [4, 20, 27, 40] {
             for way in [Way::Up, Way::Down] {
-                assert_eq!(step(Sharing::Little, way, held, 20), 4);
+                assert_eq!(step(false, way, held, 20), 4);
             }
         }
         for (way, held, expected) in [
@@ -337,13 +318,13 @@ mod tests {
             (Way::Down, 40, 20),
             (Way::Down, 20, 4),
         ] {
-            assert_eq!(step(Sharing::Much, way, held, 20), expected);
+            assert_eq!(step(true, way, held, 20), expected);
         }
     }
 
     #[test]
     fn a_program_that_shares_explores_downwards_four_times_in_five() {
-        for (sharing, expected) in [(Sharing::Much, 0.8), (Sharing::Little, 0.5)] {
+        for (shares, expected) in [(true, 0.8), (false, 0.5)] {
             let mut policy = policy(&[AppId(1)]);
             let (mut up, mut down) = (0, 0);
             for _ in 0..20_000 {
@@ -351,7 +332,7 @@ mod tests {
                 app.set = set("0-39");
                 app.intervals = INITIAL + 1;
                 app.trying = None;
-                app.sharing = sharing;
+                app.shares = shares;
                 policy.explore(AppId(1));
                 match policy.held(AppId(1)) {
                     40 => {}
@@ -363,7 +344,7 @@ mod tests {
             // 20,000 draws with probability 0.3, and 6000 of the direction: three standard errors.
             assert!((tried / 20_000.0 - 0.3).abs() < 0.01, "{tried}");
             let share = f64::from(down) / tried;
-            assert!((share - expected).abs() < 0.02, "{sharing:?}: {share}");
+            assert!((share - expected).abs() < 0.02, "{shares}: {share}");
         }
     }
 
@@ -377,11 +358,11 @@ mod tests {
         };
         let last = counted(1e9, 0.0, 0.0);
         for (between, within, expected) in [
-            (449e3, 449e3, Sharing::Little),
-            (451e3, 0.0, Sharing::Much),
-            (0.0, 451e3, Sharing::Much),
+            (449e3, 449e3, false),
+            (451e3, 0.0, true),
+            (0.0, 451e3, true),
         ] {
-            assert_eq!(sharing(&counted(2.9e9, between, within), &last), expected);
+            assert_eq!(shares(&counted(2.9e9, between, within), &last), expected);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::lending::{self, Loan, Party, Rank};
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 use crate::performance::{Solution, Speed, solve};
-use crate::scenario::{Job, Lending, Teams, Traffic};
+use crate::scenario::{Job, Lending, Scenario, Teams, Traffic};
 use crate::service;
 use crate::waiting::{self, Kept};
 use mapper_model::CpuSet;
@@ -32,7 +32,6 @@ pub(crate) struct Program {
     pub(crate) alone: Vec<f64>,
 }
 
-/// How a program runs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Pace {
     /// Progress per second, in seconds of the run alone.
@@ -41,7 +40,6 @@ pub(crate) struct Pace {
     pub(crate) events: Events,
     /// Memory traffic by node, per second; empty if not reported.
     pub(crate) asked: Vec<Asked>,
-    /// Latency of a service.
     pub(crate) p99_s: Option<f64>,
     /// Share of its time that a thread would lose with its data on another node.
     pub(crate) remote_penalty: f64,
@@ -58,7 +56,6 @@ pub(crate) struct Place<'a> {
     pub(crate) rank: Option<Rank>,
 }
 
-/// Computes paces and keeps them.
 #[derive(Debug)]
 pub(crate) struct Speeds {
     machine: Machine,
@@ -70,23 +67,15 @@ pub(crate) struct Speeds {
 }
 
 impl Speeds {
-    pub(crate) fn new(machine: &Machine, constants: &Constants, teams: Teams) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
-            machine: machine.clone(),
-            constants: *constants,
-            teams,
-            lending: Lending::Never,
-            traffic: Traffic::Untold,
+            machine: scenario.machine.clone(),
+            constants: scenario.constants,
+            teams: scenario.teams,
+            lending: scenario.lending,
+            traffic: scenario.traffic,
             kept: BTreeMap::new(),
         }
-    }
-
-    pub(crate) fn with_lending(self, lending: Lending) -> Self {
-        Self { lending, ..self }
-    }
-
-    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
-        Self { traffic, ..self }
     }
 
     /// A program ready to run: its speed alone is measured here.
@@ -113,7 +102,6 @@ impl Speeds {
         program
     }
 
-    /// The paces of all places.
     pub(crate) fn paces(&mut self, programs: &[Program], places: &[Place<'_>]) -> &[Pace] {
         let mut key = Vec::with_capacity(places.len() * 4);
         for place in places {
@@ -133,13 +121,11 @@ impl Speeds {
 
     fn find(&self, programs: &[Program], places: &[Place<'_>]) -> Vec<Pace> {
         let all = || (0..places.len()).map(|at| (at, &programs[places[at].program]));
-        let parts: Vec<&Part> = all()
-            .map(|(at, program)| &program.cycle.parts()[places[at].part])
-            .collect();
+        let parts = all().map(|(at, program)| &program.cycle.parts()[places[at].part]);
+        let parts: Vec<&Part> = parts.collect();
         let behaviours: Vec<_> = parts.iter().map(|part| part.behaviour).collect();
-        let mut runnable: Vec<f64> = all()
-            .map(|(at, program)| self.runnable(program, &places[at]))
-            .collect();
+        let runnable = all().map(|(at, program)| self.runnable(program, &places[at]));
+        let mut runnable: Vec<f64> = runnable.collect();
         let serves = all().filter(|(_, program)| program.job.app.service.is_some());
         let serves: Vec<usize> = serves.map(|(at, _)| at).collect();
         let mut solution = Solution::default();
@@ -149,35 +135,31 @@ impl Speeds {
             if round > 0 {
                 for &at in &serves {
                     let program = &programs[places[at].program];
-                    let Some(wanted) = program.alone.get(places[at].part) else {
-                        continue;
-                    };
-                    let ipc = solution.apps[at].ipc().max(1e-9);
-                    let busy = wanted / ipc / self.machine.spec.clock_hz;
-                    runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
+                    if let Some(wanted) = program.alone.get(places[at].part) {
+                        let ipc = solution.apps[at].ipc().max(1e-9);
+                        let busy = wanted / ipc / self.machine.spec.clock_hz;
+                        runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
+                    }
                 }
             }
-            computing = all()
-                .map(|(at, program)| match parts[at].parallel {
-                    true => program.job.app.computing(runnable[at]),
-                    false => runnable[at],
-                })
-                .collect();
+            let computes = |(at, program): (usize, &Program)| match parts[at].parallel {
+                true => program.job.app.computing(runnable[at]),
+                false => runnable[at],
+            };
+            computing = all().map(computes).collect();
             let occupancy = self.occupancy(programs, places, &computing);
             running = (0..places.len()).map(|at| occupancy.running(at)).collect();
-            let loan = |(at, place): (usize, &Place<'_>)| {
+            let loan = |at: usize| {
                 let of = |set| Loan::of(&occupancy, at, set, self.waiting(computing[at], set));
-                place.set.map_or_else(Loan::default, of)
+                places[at].set.map_or_else(Loan::default, of)
             };
-            loans = places.iter().enumerate().map(loan).collect();
+            loans = (0..places.len()).map(loan).collect();
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
         let total: f64 = runnable.iter().sum();
         let nodes = self.machine.nodes();
-        let threads = places
-            .iter()
-            .map(|place| self.runnable_threads(programs, place))
-            .sum();
+        let threads = |place| self.runnable_threads(programs, place);
+        let threads = places.iter().map(threads).sum();
         let pace = |(at, program): (usize, &Program)| {
             let seen = Seen {
                 part: parts[at],
@@ -195,7 +177,6 @@ impl Speeds {
         all().map(pace).collect()
     }
 
-    /// Threads that can run.
     fn runnable(&self, program: &Program, place: &Place<'_>) -> f64 {
         let app = &program.job.app;
         if !program.cycle.parts()[place.part].parallel {
@@ -427,7 +408,6 @@ impl Speeds {
     }
 }
 
-/// What was found for a place.
 struct Seen<'a> {
     part: &'a Part,
     runnable: f64,

@@ -4,8 +4,7 @@
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
-use crate::occupancy::Occupancy;
-use crate::performance::solve;
+use crate::performance::solve_spread;
 use crate::presets::{self, PresetError};
 use mapper_model::CpuSet;
 
@@ -54,11 +53,8 @@ fn best(machine: &Machine, constants: &Constants, app: &Behaviour, socket: usize
     };
     let received = |count: usize| {
         let set: CpuSet = cpus.iter().take(count).collect();
-        let mut occupancy = Occupancy::idle(machine, 1);
-        occupancy.spread(machine, 0, count as f64, &set);
-        let solution = solve(machine, constants, &[*app], &occupancy);
-        let speed = solution.apps.first();
-        speed.map_or(0.0, |speed| speed.misses_per_s * LINE_BYTES)
+        let speed = solve_spread(machine, constants, &[(*app, set)]).apps[0];
+        speed.misses_per_s * LINE_BYTES
     };
     (1..=cpus.len() as usize).map(received).fold(0.0, f64::max)
 }
@@ -75,7 +71,7 @@ mod tests {
             let found = measure(&machine, &Constants::default()).unwrap();
             let node = found.node_bytes_per_s / machine.spec.memory_bytes_per_s;
             assert!((0.75..1.0).contains(&node), "{name}: {node} of a node's");
-            let link = machine.route(0, 1).links().next().unwrap();
+            let link = machine.route(0, 1)[0];
             let bytes_per_s = LINE_BYTES / machine.link_service_s()[link];
             let narrower = bytes_per_s.min(found.node_bytes_per_s);
             let share = found.link_bytes_per_s / narrower;

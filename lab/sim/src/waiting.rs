@@ -20,7 +20,6 @@ impl Kept {
         otherwise: 1.0,
     };
 
-    /// The share kept after both.
     pub(crate) fn share(self) -> f64 {
         self.at_barriers * self.otherwise
     }

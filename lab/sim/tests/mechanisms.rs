@@ -142,7 +142,7 @@ fn each_hop_adds_its_latency_and_the_link_it_passes() {
     // Node 0 to 1 is a wide link, to 2 a narrow one; to 3 it goes over 1, the lowest between.
     close(hop_ns(1), hop_alone_ns + link_ns(8.5e9), 1e-3);
     close(hop_ns(2), hop_alone_ns + link_ns(5.5e9), 1e-3);
-    assert_eq!(machine.route(0, 3).hops(), 2);
+    assert_eq!(machine.route(0, 3).len(), 2);
     close(
         hop_ns(3),
         2.0 * hop_alone_ns + link_ns(8.5e9) + link_ns(5.5e9),
@@ -410,7 +410,7 @@ fn queueing_of_coherence_is_that_of_every_way_two_hops_with_both_of_their_links(
         [(0, 1), (2, 3), (4, 5), (6, 7), (3, 4)].contains(&(a.min(b), a.max(b)))
     };
     for (from, via, to) in TWO_HOPS {
-        assert_eq!(machine.route(from, to).hops(), 2, "{from} to {to}");
+        assert_eq!(machine.route(from, to).len(), 2, "{from} to {to}");
         for (a, b) in [(from, via), (via, to)] {
             ways_s += if wide(a, b) { wide_s } else { narrow_s };
         }

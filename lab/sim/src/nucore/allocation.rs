@@ -41,7 +41,6 @@ impl AllocationError {
 pub(super) struct CoresByNode(pub(super) Vec<u32>);
 
 impl CoresByNode {
-    /// All cores of a machine.
     pub(super) fn all(machine: &Machine) -> Self {
         Self(vec![machine.spec.cores_per_socket; machine.nodes()])
     }
@@ -50,9 +49,8 @@ impl CoresByNode {
     pub(super) fn cpus(&self, machine: &Machine) -> CpuSet {
         let nodes = (0..).zip(&self.0);
         let places = nodes.flat_map(|(node, &cores)| (0..cores).map(move |core| [node, core, 0]));
-        places
-            .filter_map(|place| machine.context_at(place))
-            .collect()
+        let cpus = places.filter_map(|place| machine.context_at(place));
+        cpus.collect()
     }
 
     /// All allocations that differ by one core, with at least one core and no more than `most` of a node.

@@ -39,25 +39,34 @@ pub fn bandwidth_error(
     let demands = [profile::demand(machine, constants, &behaviour)];
     let program = Program::new(&measured, &demands, DramCharge::default()).map_err(refused)?;
     let mut random = Noise::new(seed, 0);
-    let [mut local, mut between, mut total] = [Mean::default(); 3];
+    let mut errors: [Vec<f64>; 3] = Default::default();
     for _ in 0..ALLOCATIONS {
         let cores = drawn(machine, &mut random);
-        let said = program
-            .bandwidth(&NodeAllocation(vec![cores.0.clone()]))
-            .map_err(refused)?;
+        let allocation = NodeAllocation(vec![cores.0.clone()]);
+        let said = program.bandwidth(&allocation).map_err(refused)?;
         let said_local: f64 = said.local.iter().flatten().map(|of| of.get()).sum();
         let said_between: f64 = said.remote.iter().map(|flow| flow.bandwidth.get()).sum();
         let real = profile::traffic(machine, constants, &behaviour, &cores);
         let real_local: f64 = (0..real.len()).map(|node| real[node][node]).sum();
         let real_total: f64 = real.iter().flatten().sum();
-        local.add(said_local, real_local);
-        between.add(said_between, real_total - real_local);
-        total.add(said_local + said_between, real_total);
+        let said = [said_local, said_between, said_local + said_between];
+        let real = [real_local, real_total - real_local, real_total];
+        for ((errors, said), real) in errors.iter_mut().zip(said).zip(real) {
+            if real > 1e-9 {
+                errors.push(((real - said) / real).abs());
+            }
+        }
     }
+    // Without errors 0, and not the -0 of an empty sum.
+    let mean = |errors: Vec<f64>| {
+        let sum = errors.iter().fold(0.0, |sum, error| sum + error);
+        sum / (errors.len() as f64).max(1.0)
+    };
+    let [local, between, total] = errors.map(mean);
     Ok(BandwidthError {
-        local: local.get(),
-        between: between.get(),
-        total: total.get(),
+        local,
+        between,
+        total,
     })
 }
 
@@ -70,25 +79,6 @@ fn drawn(machine: &Machine, random: &mut Noise) -> CoresByNode {
         if cores.iter().any(|&count| count > 0) {
             return CoresByNode(cores);
         }
-    }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Mean {
-    sum: f64,
-    count: f64,
-}
-
-impl Mean {
-    fn add(&mut self, said: f64, real: f64) {
-        if real > 1e-9 {
-            self.sum += ((real - said) / real).abs();
-            self.count += 1.0;
-        }
-    }
-
-    fn get(self) -> f64 {
-        self.sum / self.count.max(1.0)
     }
 }
 

@@ -11,24 +11,14 @@
 use super::allocation::AllocationError;
 use crate::application::Behaviour;
 use crate::constants::Constants;
-use crate::machine::{LINE_BYTES, Machine, Route};
-use crate::occupancy::Occupancy;
-use crate::performance::{Speed, solve};
+use crate::machine::{LINE_BYTES, Machine};
+use crate::performance::{Speed, solve_spread};
 use crate::stream::streaming;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::{self, MachineSpec, Pair};
 
-/// Cores that stream, from the node of the data to that of the cores.
-#[derive(Clone, Copy)]
-struct Stream {
-    from: usize,
-    to: usize,
-    cores: u32,
-}
-
-fn stream(from: usize, to: usize, cores: u32) -> Stream {
-    Stream { from, to, cores }
-}
+/// So many cores of a node that stream from another.
+type Stream = (Pair, u32);
 
 /// What was measured, as the integer program takes it.
 pub(super) fn measured(
@@ -50,10 +40,10 @@ pub(super) fn measured(
     for from in 0..nodes {
         for to in (0..nodes).filter(|&to| to != from) {
             let pair = Pair::new(from, to);
-            let one_way = bench.most(&[pair]);
-            let both_ways = (from < to).then(|| bench.most(&[pair, pair.reversed()]));
-            let (one, both) = match machine.route(from, to) {
-                Route::Via(..) => {
+            let one_way = bench.over(&[pair]);
+            let both_ways = (from < to).then(|| bench.over(&[pair, pair.reversed()]));
+            let (one, both) = match machine.route(from, to).len() {
+                2 => {
                     spec.route.insert(pair, path(machine, pair));
                     (&mut spec.virtual_one_way, &mut spec.virtual_both_ways)
                 }
@@ -71,10 +61,10 @@ pub(super) fn measured(
 
 /// The nodes that data pass over two links.
 fn path(machine: &Machine, pair: Pair) -> Vec<usize> {
-    let first = machine.route(pair.from, pair.to).links().next();
+    let first = machine.route(pair.from, pair.to).first();
     let over = |via: &usize| {
         let route = machine.route(pair.from, *via);
-        route.hops() == 1 && route.links().next() == first
+        route.len() == 1 && route.first() == first
     };
     let mut path = vec![pair.from];
     path.extend((0..machine.nodes()).find(over));
@@ -89,55 +79,55 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What each stream gets while all run, in GB/s.
-    fn received(&self, streams: &[Stream]) -> Vec<f64> {
-        let mut occupancy = Occupancy::idle(self.machine, streams.len());
-        let mut apps = Vec::with_capacity(streams.len());
-        for (number, stream) in streams.iter().enumerate() {
+    /// What the first so many streams get together while all run, in GB/s.
+    fn received(&self, streams: &[Stream], counted: usize) -> f64 {
+        let programs = streams.iter().map(|(pair, cores)| {
             let mut app = self.streaming;
-            app.home_node = Some(stream.from);
-            apps.push(app);
-            let context = |core| self.machine.context_at([stream.to as u32, core, 0]);
-            let cpus: CpuSet = (0..stream.cores).filter_map(context).collect();
-            occupancy.spread(self.machine, number, f64::from(stream.cores), &cpus);
-        }
-        let solution = solve(self.machine, self.constants, &apps, &occupancy);
+            app.home_node = Some(pair.from);
+            let context = |core| self.machine.context_at([pair.to as u32, core, 0]);
+            (app, (0..*cores).filter_map(context).collect())
+        });
+        let programs: Vec<(Behaviour, CpuSet)> = programs.collect();
+        let solution = solve_spread(self.machine, self.constants, &programs);
         let gb_per_s = |speed: &Speed| speed.misses_per_s * LINE_BYTES / 1e9;
-        solution.apps.iter().map(gb_per_s).collect()
+        solution.apps.iter().take(counted).map(gb_per_s).sum()
     }
 
-    fn cores(&self) -> u32 {
-        self.machine.spec.cores_per_socket
+    /// The most over one to all cores of a node.
+    fn most(&self, received: impl Fn(u32) -> f64) -> f64 {
+        let cores = 1..=self.machine.spec.cores_per_socket;
+        cores.map(received).fold(0.0, f64::max)
     }
 
     /// The most that goes over these pairs together, with as many cores at each end.
-    fn most(&self, pairs: &[Pair]) -> f64 {
-        let together = |cores| {
-            let streams = pairs.iter().map(|pair| stream(pair.from, pair.to, cores));
-            self.received(&streams.collect::<Vec<_>>()).iter().sum()
-        };
-        (1..=self.cores()).map(together).fold(0.0, f64::max)
+    fn over(&self, pairs: &[Pair]) -> f64 {
+        self.most(|cores| {
+            let streams: Vec<Stream> = pairs.iter().map(|pair| (*pair, cores)).collect();
+            self.received(&streams, streams.len())
+        })
     }
 
     /// α and β of a node. The only node of a machine gives all to its own cores.
     fn shared_memory(&self, node: usize) -> (f64, f64) {
-        let own = |cores| stream(node, node, cores);
+        let own = Pair::new(node, node);
         if self.machine.nodes() == 1 {
-            return (self.most(&[Pair::new(node, node)]), 0.0);
+            return (self.over(&[own]), 0.0);
         }
-        let each: f64 = self.received(&[own(1)]).iter().sum();
+        let each = self.received(&[(own, 1)], 1);
         let outgoing = |local: u32, of_each: u32| -> f64 {
             let others = (0..self.machine.nodes()).filter(|&to| to != node);
-            let mut streams: Vec<Stream> = others.map(|to| stream(node, to, of_each)).collect();
+            let others = others.map(|to| (Pair::new(node, to), of_each));
+            let mut streams: Vec<Stream> = others.collect();
             let away = streams.len();
-            streams.extend((local > 0).then(|| own(local)));
-            self.received(&streams).iter().take(away).sum()
+            streams.extend((local > 0).then_some((own, local)));
+            self.received(&streams, away)
         };
-        let line: Vec<(f64, f64)> = (0..=self.cores())
-            .map(|local| {
-                let most = (1..=self.cores()).map(|of_each| outgoing(local, of_each));
-                (f64::from(local) * each, most.fold(0.0, f64::max))
-            })
+        let point = |local: u32| {
+            let most = self.most(|of_each| outgoing(local, of_each));
+            (f64::from(local) * each, most)
+        };
+        let line: Vec<_> = (0..=self.machine.spec.cores_per_socket)
+            .map(point)
             .collect();
         let (intercept, slope) = least_squares(&line);
         (intercept.max(0.0), (-slope).max(0.0))

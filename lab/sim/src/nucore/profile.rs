@@ -4,13 +4,11 @@ use super::allocation::CoresByNode;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
-use crate::occupancy::Occupancy;
-use crate::performance::solve;
+use crate::performance::solve_spread;
 use mapper_predict::nucore::{Demand, Pair};
 use std::collections::BTreeMap;
 
-/// Traffic of a program on these cores, in GB/s: from the node of the row's cores to that of the
-/// column's data.
+/// Traffic of a program on these cores, in GB/s: from the row's cores to the column's data.
 pub(super) fn traffic(
     machine: &Machine,
     constants: &Constants,
@@ -18,10 +16,7 @@ pub(super) fn traffic(
     cores: &CoresByNode,
 ) -> Vec<Vec<f64>> {
     let nodes = machine.nodes();
-    let cpus = cores.cpus(machine);
-    let mut occupancy = Occupancy::idle(machine, 1);
-    occupancy.spread(machine, 0, f64::from(cpus.len()), &cpus);
-    let solution = solve(machine, constants, &[*app], &occupancy);
+    let solution = solve_spread(machine, constants, &[(*app, cores.cpus(machine))]);
     let of = |socket: usize| {
         let misses_per_s = solution.misses_on_socket.get(socket).copied();
         let gb_per_s = misses_per_s.unwrap_or(0.0) * LINE_BYTES / 1e9;
@@ -46,9 +41,8 @@ pub(super) fn demand(machine: &Machine, constants: &Constants, app: &Behaviour) 
     }
     let cores = machine.spec.cores_per_socket;
     let table = |(node, asked): (usize, &Vec<f64>)| {
-        (0..=cores)
-            .map(|count| f64::from(count) * asked[node])
-            .collect()
+        let counts = (0..=cores).map(f64::from);
+        counts.map(|count| count * asked[node]).collect()
     };
     Demand {
         local: traffic.iter().enumerate().map(table).collect(),

@@ -9,13 +9,9 @@ const CLOCK_HZ: f64 = 1.9e9;
 
 /// Each program on a set of its own, one thread for each CPU.
 fn on(machine: &Machine, apps: &[(&AppModel, &str)]) -> Solution {
-    let mut occupancy = Occupancy::idle(machine, apps.len());
-    for (at, (_, cpus)) in apps.iter().enumerate() {
-        let set = set(cpus);
-        occupancy.spread(machine, at, f64::from(set.len()), &set);
-    }
-    let behaviours: Vec<_> = apps.iter().map(|(app, _)| app.behaviour()).collect();
-    solve(machine, &Constants::default(), &behaviours, &occupancy)
+    let programs = apps.iter().map(|(app, cpus)| (app.behaviour(), set(cpus)));
+    let programs: Vec<_> = programs.collect();
+    solve_spread(machine, &Constants::default(), &programs)
 }
 
 /// Cycles that an instruction of the only program takes on hsw80.

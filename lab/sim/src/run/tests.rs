@@ -94,10 +94,6 @@ fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers()
 struct Noting(Vec<Vec<u64>>);
 
 impl Governor for Noting {
-    fn interval_s(&self) -> f64 {
-        f64::INFINITY
-    }
-
     fn decide(&mut self, observation: &Observation) -> Decision {
         let there = observation.apps.iter().map(|app| app.app.0);
         self.0.push(there.collect());

@@ -1,7 +1,7 @@
 //! Effects on a speed: crowding, the balancer, waking up, and what counters and memory show.
 
 use super::*;
-use crate::fixtures::{self, app, hsw80, job};
+use crate::fixtures::{self, app, job};
 
 fn close(found: f64, expected: f64) {
     fixtures::close(found, expected, 1e-9);
@@ -17,7 +17,11 @@ fn computing() -> AppModel {
 
 /// The paces of programs with so many threads, each on a set or, without one, under plain Linux.
 fn paces(constants: &Constants, programs: &[(&AppModel, u32, Option<&str>)]) -> Vec<Pace> {
-    let mut speeds = Speeds::new(&hsw80(), constants, Teams::Fixed).with_traffic(Traffic::ByNode);
+    let mut speeds = Speeds::new(&Scenario {
+        constants: *constants,
+        traffic: Traffic::ByNode,
+        ..fixtures::scenario(Vec::new())
+    });
     let sets = programs.iter().map(|(_, _, set)| set.map(fixtures::set));
     let sets: Vec<Option<CpuSet>> = sets.collect();
     let programs = programs
