@@ -193,8 +193,8 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone()).await?;
     }
     let accepting = tokio::spawn(server::accept(socket.listener()?, sender));
-    tracing::info!(socket = %socket.path().display(), "ready");
-    service::ready(&format!("listening on {}", socket.path().display()));
+    tracing::info!(socket = %socket.path.display(), "ready");
+    service::ready(&format!("listening on {}", socket.path.display()));
     daemon.run(inbox, signals, watchdog).await;
     accepting.abort();
     Ok(())

@@ -180,10 +180,6 @@ fn amount(bits: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn block() -> OwnReportBlock {
-        OwnReportBlock::default()
-    }
-
     fn progress(block: &OwnReportBlock, now_ns: u64) -> Option<OwnProgress> {
         OwnReport::read(block, now_ns).progress
     }
@@ -202,12 +198,15 @@ mod tests {
 
     #[test]
     fn nothing_said_is_nothing_read() {
-        assert_eq!(OwnReport::read(&block(), u64::MAX), OwnReport::default());
+        assert_eq!(
+            OwnReport::read(&OwnReportBlock::default(), u64::MAX),
+            OwnReport::default()
+        );
     }
 
     #[test]
     fn work_adds_up_over_threads() {
-        let block = block();
+        let block = OwnReportBlock::default();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let block = &block;
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_latency_follows_what_is_reported() {
-        let block = block();
+        let block = OwnReportBlock::default();
         block.add_latency(800.0, 1);
         block.add_latency(1600.0, 2);
         assert_eq!(progress(&block, 2), latency(900.0, 2));
@@ -236,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_invalid_amount_is_neither_reported_nor_read() {
-        let block = block();
+        let block = OwnReportBlock::default();
         for amount in [f64::NAN, f64::INFINITY, -1.0] {
             block.add_work(amount, 1);
             block.add_latency(amount, 1);
@@ -262,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_amount_with_which_the_sum_would_be_infinite_is_ignored() {
-        let block = block();
+        let block = OwnReportBlock::default();
         block.add_work(1e308, 1);
         block.add_work(1e308, 2);
         assert_eq!(progress(&block, 3), work(1e308, 1));
@@ -273,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_longest_latencies_have_a_finite_average() {
-        let block = block();
+        let block = OwnReportBlock::default();
         for latency_ns in [f64::MAX, f64::MIN_POSITIVE, f64::MAX, 0.0, f64::MAX] {
             block.add_latency(latency_ns, 1);
             let progress = progress(&block, 1);
@@ -284,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_wish_is_a_range_within_what_the_mask_can_name() {
-        let block = block();
+        let block = OwnReportBlock::default();
         let wish = || OwnReport::read(&block, 1).cpus;
         block.wish_cpus(Some(CpuWish::new(cpus(8), cpus(2))));
         assert_eq!(wish(), Some(CpuWish::new(cpus(2), cpus(8))));
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn serial_phases_may_overlap_and_an_end_too_many_changes_nothing() {
-        let block = block();
+        let block = OwnReportBlock::default();
         let serial = || OwnReport::read(&block, 1).serial;
         block.end_serial();
         assert!(!serial());

@@ -9,24 +9,20 @@ use std::time::Duration;
 /// The shortest suspension for which an interval does not count.
 const SLEPT: Duration = Duration::from_millis(100);
 
-/// How long the machine had been suspended since boot when that was last read: the difference of `CLOCK_BOOTTIME` and
-/// `CLOCK_MONOTONIC`, which stops meanwhile.
+/// For how many nanoseconds the machine had been suspended since boot when that was last read: the difference of
+/// `CLOCK_BOOTTIME` and `CLOCK_MONOTONIC`, which stops meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Sleep {
-    suspended_ns: u64,
-}
+pub(crate) struct Sleep(u64);
 
 impl Sleep {
     pub(crate) fn until_now(clock: &dyn Clock) -> Self {
-        Self {
-            suspended_ns: clock.suspended_ns(),
-        }
+        Self(clock.suspended_ns())
     }
 
     /// Whether the machine was suspended since the last call.
     pub(crate) fn has_slept(&mut self, clock: &dyn Clock) -> bool {
         let before = std::mem::replace(self, Self::until_now(clock));
-        let slept_ns = self.suspended_ns.saturating_sub(before.suspended_ns);
+        let slept_ns = self.0.saturating_sub(before.0);
         let slept = Duration::from_nanos(slept_ns);
         if slept < SLEPT {
             return false;

@@ -15,12 +15,12 @@ use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
 use crate::machine::Machine;
-use crate::machine::process::{self, has_ended};
+use crate::machine::process::has_ended;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::{Adoption, Origin};
 use crate::requests::permit::{
-    Permit, check_cpus, internal, invalid, is_privileged, no_process, not_permitted,
+    Permit, check_cpus, internal, invalid, is_privileged, no_process, not_permitted, open_process,
 };
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
@@ -189,7 +189,7 @@ fn check_process(
             "process {pid} is a system process or the daemon itself; give the pid of a program"
         )));
     }
-    let process = process::descriptor(pid)?;
+    let process = open_process(pid)?;
     // First, as it is cheap: a request for another user's process causes no work.
     if !is_privileged(peer) {
         check_owner(peer, pid, pid, &machine.proc)?;

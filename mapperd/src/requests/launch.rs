@@ -9,13 +9,15 @@
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::machine::Machine;
-use crate::machine::process::{self, has_ended};
+use crate::machine::process::has_ended;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
 use crate::registry::pending::{Launch, Settlement};
-use crate::requests::permit::{Permit, check_cpus, internal, invalid, no_process, not_permitted};
+use crate::requests::permit::{
+    Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
+};
 use crate::requests::terms;
 use crate::socket::message::{Answer, Served};
 use crate::store::kept_pages;
@@ -74,7 +76,7 @@ fn check_process(
     registry: &Registry,
     machine: &Machine,
 ) -> Result<OwnedFd, ErrorReply> {
-    let process = process::descriptor(pid)?;
+    let process = open_process(pid)?;
     let stat = machine.proc.stat(pid).map_err(|_| no_process(pid))?;
     if stat.parent != peer.pid {
         return Err(not_permitted(format!(

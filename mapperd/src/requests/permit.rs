@@ -8,14 +8,16 @@ use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::config::types::Audience;
 use crate::machine::Machine;
-use crate::machine::process::OpenProcessError;
+use crate::machine::process;
 use crate::registry::Registry;
 use mapper_control::ErrorReply;
 use mapper_control::schema::MemoryPolicy;
 use mapper_host::cpus::Usable;
 use mapper_host::enforce::MemoryBinding;
 use mapper_model::{AppSpec, CpuRange, Qos};
+use rustix::io::Errno;
 use std::fmt::Display;
+use std::os::fd::OwnedFd;
 
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
@@ -37,16 +39,14 @@ pub(crate) const fn internal(message: String) -> ErrorReply {
 }
 
 pub(crate) fn no_process(pid: u32) -> ErrorReply {
-    OpenProcessError::NoProcess(pid).into()
+    invalid(format!("pid {pid}: no such process"))
 }
 
-impl From<OpenProcessError> for ErrorReply {
-    fn from(error: OpenProcessError) -> Self {
-        match error {
-            OpenProcessError::NoProcess(_) => invalid(error.to_string()),
-            OpenProcessError::Failed { .. } => internal(error.to_string()),
-        }
-    }
+pub(crate) fn open_process(pid: u32) -> Result<OwnedFd, ErrorReply> {
+    process::descriptor(pid).map_err(|error| match error {
+        Errno::SRCH => no_process(pid),
+        error => internal(format!("pid {pid}: pidfd_open: {error}")),
+    })
 }
 
 /// What a client may do.

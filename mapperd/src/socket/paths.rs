@@ -29,7 +29,7 @@ pub(crate) struct AlreadyRunning {
 /// The socket this daemon listens on. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     listener: UnixListener,
     lock_path: PathBuf,
     /// Held as long as the daemon lives.
@@ -37,10 +37,6 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn listener(&self) -> anyhow::Result<tokio::net::UnixListener> {
         let listener = self.listener.try_clone();
         let listener = listener.context("duplicate the listener")?;

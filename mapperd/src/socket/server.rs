@@ -119,11 +119,8 @@ impl Connection {
 
     async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> anyhow::Result<()> {
         let call = Call::parse(message);
-        let asked = match &call {
-            Ok(Call {
-                request: Request::Adopt(_),
-                ..
-            }) => Asked::Adoption,
+        let asked = match call.as_ref().map(|call| &call.request) {
+            Ok(Request::Adopt(_)) => Asked::Adoption,
             _ => Asked::Call,
         };
         let wait = place.call(asked, Instant::now());
