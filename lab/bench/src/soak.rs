@@ -12,7 +12,6 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use mapper_report::statistics::median;
 
 use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
@@ -124,8 +123,9 @@ fn figures(holdings: &[Holding]) -> anyhow::Result<Vec<Figure>> {
     };
     let third = holdings.len().div_ceil(3);
     let level = |part: &[Holding]| {
-        let values: Vec<f64> = part.iter().map(|of| of.own_kib as f64).collect();
-        median(&values).unwrap_or_default()
+        let mut values: Vec<u64> = part.iter().map(|of| of.own_kib).collect();
+        values.sort_unstable();
+        values[values.len() / 2] as f64
     };
     let growth = level(&holdings[holdings.len() - third..]) - level(&holdings[..third]);
     let descriptors = last.descriptors.abs_diff(first.descriptors) as f64;
