@@ -194,6 +194,10 @@ fn managed(
             Some(launched)
         }
         Err(error) => {
+            // The daemon does not find a child that a signal has ended while it waited.
+            if let Some(ending) = supervisor.ending()? {
+                return Ok(end(ending));
+            }
             // The child ends when it is not released.
             without_place(arguments, &error)?;
             None

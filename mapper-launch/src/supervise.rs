@@ -124,10 +124,16 @@ impl Supervisor {
             if !signals.is_empty() {
                 self.serve_signals()?;
             }
-            if !source.is_empty() {
+            if !source.is_empty() && self.ending.is_none() {
                 return Ok(Event::Readable);
             }
         }
+    }
+
+    /// How the program has ended, if it has.
+    pub(crate) fn ending(&mut self) -> anyhow::Result<Option<Ending>> {
+        self.serve_signals()?;
+        Ok(self.ending)
     }
 
     pub(crate) fn until_ended(&mut self) -> anyhow::Result<Ending> {

@@ -4,11 +4,13 @@
 
 mod support;
 
+use mapper_control::fake::Answer;
+use mapper_control::{ErrorReply, Request};
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 use support::{
-    Running, Stage, children, ending, eventually, has_ended, kill, probe, state, wait_for_witness,
-    witness,
+    Running, Stage, children, ending, eventually, has_ended, kill, probe, run, state,
+    wait_for_witness, witness,
 };
 
 /// The probe under the launcher, in a process group of its own, as a shell starts jobs.
@@ -206,7 +208,7 @@ fn a_killed_launcher_leaves_the_program_running() {
 #[test]
 fn a_launcher_killed_before_the_program_starts_takes_it_along() {
     // The daemon never answers.
-    let stage = Stage::with_daemon(|_| mapper_control::fake::Answer::Silence);
+    let stage = Stage::with_daemon(|_| Answer::Silence);
     let mut running = Running::start(&mut stage.launch(&[], &[probe(), "signals"]));
     let launcher = running.pid();
     eventually("the child waits", || children(launcher).len() == 1);
@@ -218,8 +220,28 @@ fn a_launcher_killed_before_the_program_starts_takes_it_along() {
 }
 
 #[test]
+fn a_program_that_a_signal_ended_while_it_waited_is_not_a_failed_launch() {
+    let stage = Stage::with_daemon(|request| match request {
+        Request::Launch(launch) => {
+            let child = i32::try_from(launch.pid).unwrap();
+            kill(child, libc::SIGTERM);
+            eventually("the child has ended", || {
+                state(child).is_none_or(|state| state == 'Z')
+            });
+            Answer::Error(ErrorReply::Unavailable {
+                message: "no such process".into(),
+            })
+        }
+        _ => Answer::HangUp,
+    });
+    let outcome = run(&mut stage.launch(&[], &["true"]));
+    assert_eq!(ending(outcome.status), "exit 143", "{}", outcome.stderr);
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
 fn a_launch_that_waits_for_the_daemon_can_be_interrupted() {
-    let stage = Stage::with_daemon(|_| mapper_control::fake::Answer::Silence);
+    let stage = Stage::with_daemon(|_| Answer::Silence);
     let mut running = Running::start(&mut stage.launch(&[], &[probe(), "signals"]));
     let launcher = running.pid();
     eventually("the child waits", || children(launcher).len() == 1);
