@@ -45,7 +45,7 @@ impl Events {
 
 /// Memory traffic of an application from one node, in bytes or bytes per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requested {
     pub(crate) total: f64,
     pub(crate) own: f64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Bank {
     /// Cumulative, for the first thread and each other one.
     shown: [Shown; 2],
     /// Cumulative, by node; empty if not reported.
-    asked: Vec<Asked>,
+    requested: Vec<Requested>,
     /// Latencies since the last report, each with its duration.
     latencies: Vec<(f64, f64)>,
     noise: Noise,
@@ -79,7 +79,7 @@ impl Bank {
             serial: Events::default(),
             parallel: Events::default(),
             shown: [Shown::default(); 2],
-            asked: Vec::new(),
+            requested: Vec::new(),
             latencies: Vec::new(),
             noise,
         }
@@ -93,11 +93,11 @@ impl Bank {
     }
 
     /// Counts the memory traffic of a time by node: exact, as it is not multiplexed.
-    pub(crate) fn count_traffic(&mut self, per_s: &[Asked], seconds: f64) {
-        self.asked.resize(per_s.len(), Asked::default());
-        for (sum, asked) in self.asked.iter_mut().zip(per_s) {
-            sum.total += asked.total * seconds;
-            sum.own += asked.own * seconds;
+    pub(crate) fn count_traffic(&mut self, per_s: &[Requested], seconds: f64) {
+        self.requested.resize(per_s.len(), Requested::default());
+        for (sum, requested) in self.requested.iter_mut().zip(per_s) {
+            sum.total += requested.total * seconds;
+            sum.own += requested.own * seconds;
         }
     }
 
@@ -155,12 +155,12 @@ impl Bank {
                 .collect(),
             cpu_time_ns: Some(total_ns as u64),
             runnable_threads: Some(runnable.round() as u32),
-            memory_by_node: (self.asked.iter().zip(0..))
-                .map(|(asked, node)| NodeTraffic {
+            memory_by_node: (self.requested.iter().zip(0..))
+                .map(|(requested, node)| NodeTraffic {
                     node: NodeId(node),
                     traffic: MemoryTraffic {
-                        total_bytes: Some(asked.total as u64),
-                        local_bytes: Some(asked.own as u64),
+                        total_bytes: Some(requested.total as u64),
+                        local_bytes: Some(requested.own as u64),
                     },
                 })
                 .collect(),

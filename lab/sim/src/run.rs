@@ -209,8 +209,8 @@ impl<'a, 'g> Run<'a, 'g> {
     }
 
     fn goes_on(&self) -> bool {
-        let nobody = self.live.is_empty() && self.coming.is_empty();
-        if nobody || self.now_s >= self.until_s - NOW_S {
+        let finished = self.live.is_empty() && self.coming.is_empty();
+        if finished || self.now_s >= self.until_s - NOW_S {
             return false;
         }
         match (self.scenario.method, self.longest) {
@@ -303,7 +303,7 @@ impl<'a, 'g> Run<'a, 'g> {
             live.progress_s += progress_s;
             let parallel = program.cycle.parts()[position.part].parallel;
             live.bank.count(parallel, &pace.events, work_s);
-            live.bank.count_traffic(&pace.asked, work_s);
+            live.bank.count_traffic(&pace.requested, work_s);
             // Lost time still occupies the CPUs.
             let idle = Events {
                 cycles: pace.events.cycles,

@@ -5,7 +5,7 @@
 
 use crate::application::{AppModel, Service};
 use crate::constants::Constants;
-use crate::counters::{Asked, Events};
+use crate::counters::{Events, Requested};
 use crate::cycle::{Cycle, Part};
 use crate::lending::{self, Loan, Party, Rank};
 use crate::machine::{LINE_BYTES, Machine};
@@ -39,7 +39,7 @@ pub(crate) struct Pace {
     /// What counters see, per second.
     pub(crate) events: Events,
     /// Memory traffic by node, per second; empty if not reported.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) requested: Vec<Requested>,
     pub(crate) p99_s: Option<f64>,
     /// Share of its time that a thread would lose with its data on another node.
     pub(crate) remote_penalty: f64,
@@ -324,7 +324,7 @@ impl Speeds {
                 inter_socket: speed.inter_socket_per_s * scale,
                 stalls: speed.stalls_per_s * scale,
             },
-            asked: self.asked(seen, scale),
+            requested: self.requested(seen, scale),
             p99_s,
             remote_penalty,
             loan: seen.loan,
@@ -332,14 +332,14 @@ impl Speeds {
     }
 
     /// Memory traffic by node, if it is reported.
-    fn asked(&self, seen: &Seen<'_>, scale: f64) -> Vec<Asked> {
+    fn requested(&self, seen: &Seen<'_>, scale: f64) -> Vec<Requested> {
         if self.traffic == Traffic::Untold {
             return Vec::new();
         }
         let (behaviour, nodes) = (seen.part.behaviour, self.machine.nodes());
         let of = |(node, misses): (usize, &f64)| {
             let total = misses * scale * LINE_BYTES;
-            Asked {
+            Requested {
                 total,
                 own: total * behaviour.share_of_misses(nodes, node, node),
             }

@@ -101,9 +101,9 @@ fn the_memory_of_each_node_is_reported_with_what_its_own_cpus_take() {
     app.misses_per_kilo = [1.0, 1.0];
     app.local_share = 0.7;
     let pace = pace(&app, 10, "10-19");
-    assert_eq!(pace.asked[0].total, 0.0);
-    close(pace.asked[1].total, pace.events.misses * LINE_BYTES);
-    close(pace.asked[1].own, 0.7 * pace.asked[1].total);
+    assert_eq!(pace.requested[0].total, 0.0);
+    close(pace.requested[1].total, pace.events.misses * LINE_BYTES);
+    close(pace.requested[1].own, 0.7 * pace.requested[1].total);
 }
 
 #[test]
