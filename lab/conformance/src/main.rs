@@ -40,7 +40,7 @@ use mapper_report::output::OutputFile;
 use mapper_report::progress::Progress;
 use mapper_report::workspace;
 use programs::Program;
-use report::Asked;
+use report::Options;
 use report::Report;
 use run::{LoopSchedule, Machine, Teams};
 
@@ -223,7 +223,7 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     };
     let cases = judge_all(&judge, &programs, jobs)?;
     let left_out = programs.len() - cases.len();
-    let asked = Asked {
+    let options = Options {
         folder: args.dir.clone(),
         schedule: args.schedule,
         time_limit_s: (args.time_limit != TIME_LIMIT_S).then_some(args.time_limit),
@@ -231,7 +231,7 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     };
     let modes = judge.teams;
     Ok(Report {
-        asked,
+        options,
         modes,
         cases,
         left_out,

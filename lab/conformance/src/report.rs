@@ -13,7 +13,7 @@ use mapper_report::table::{Mark, Row, Table};
 
 /// The options that a repeated run needs again.
 #[derive(Clone, Default, Serialize)]
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// The folder, unless it was the project's own suite.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) schedule: LoopSchedule,
@@ -27,7 +27,7 @@ pub(crate) struct Asked {
 #[derive(Default, Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]
-    pub(crate) asked: Asked,
+    pub(crate) options: Options,
     pub(crate) modes: Vec<Mode>,
     pub(crate) cases: Vec<Case>,
     /// Programs, by compiler, that an interrupt left out.
@@ -93,22 +93,22 @@ impl Report {
             let path = path.as_deref().map(Path::to_string_lossy);
             path.map_or_else(String::new, |path| format!(" {option}{}", quoted(&path)))
         };
-        let asked = &self.asked;
-        let time_limit = asked
+        let options = &self.options;
+        let time_limit = options
             .time_limit_s
             .map(|seconds| format!(" --time-limit {seconds}"));
-        let schedule = match asked.schedule {
+        let schedule = match options.schedule {
             LoopSchedule::AsWritten => "",
             LoopSchedule::Adaptive => " --schedule adaptive",
         };
         format!(
             "cargo xtask conformance{} --program {} --cc {} --teams {}{schedule}{}{} --runs 20",
-            path("", &asked.folder),
+            path("", &options.folder),
             quoted(&case.program),
             quoted(&case.compiler),
             teams.name(),
             time_limit.unwrap_or_default(),
-            path("--shim ", &asked.shim),
+            path("--shim ", &options.shim),
         )
     }
 
@@ -245,7 +245,7 @@ mod tests {
         };
         let mode = |teams, support| Mode { teams, support };
         Report {
-            asked: Asked {
+            options: Options {
                 folder: Some(PathBuf::from("/suite")),
                 schedule: LoopSchedule::Adaptive,
                 time_limit_s: Some(60),
