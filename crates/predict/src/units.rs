@@ -7,71 +7,53 @@ use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Memory requests of one core in a cycle in which it does not wait for memory (the papers' MRR).
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default, Serialize)]
-#[serde(transparent)]
-pub struct RequestsPerCycle(f64);
+macro_rules! input_quantity {
+    ($(#[$doc:meta])* $name:ident, $message:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(f64);
 
-impl RequestsPerCycle {
-    /// No request at all.
-    pub const ZERO: Self = Self(0.0);
+        impl $name {
+            /// None at all.
+            pub const ZERO: Self = Self(0.0);
 
-    /// Takes a finite rate of zero or more.
-    ///
-    /// # Errors
-    /// [`ModelError::Rate`] for anything else.
-    pub fn new(requests_per_cycle: f64) -> Result<Self, ModelError> {
-        if requests_per_cycle.is_finite() && requests_per_cycle >= 0.0 {
-            // `+ 0.0` turns a negative zero into zero.
-            Ok(Self(requests_per_cycle + 0.0))
-        } else {
-            Err(ModelError::Rate(requests_per_cycle))
+            /// Takes a finite number of zero or more.
+            ///
+            /// # Errors
+            /// For any other number.
+            pub fn new(value: f64) -> Result<Self, ModelError> {
+                if value.is_finite() && value >= 0.0 {
+                    // `+ 0.0` turns a negative zero into zero.
+                    Ok(Self(value + 0.0))
+                } else {
+                    Err(ModelError::Invalid(format!(
+                        concat!($message, ": give a finite number of 0 or more"),
+                        value
+                    )))
+                }
+            }
+
+            /// The number.
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+
+            /// For results of arithmetic on checked numbers.
+            pub(crate) const fn known(value: f64) -> Self {
+                Self(value)
+            }
         }
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-
-    /// For results of arithmetic on checked rates.
-    pub(crate) const fn known(requests_per_cycle: f64) -> Self {
-        Self(requests_per_cycle)
-    }
+    };
 }
 
-/// A time in clock cycles: of service, or of response.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default, Serialize)]
-#[serde(transparent)]
-pub struct Cycles(f64);
-
-impl Cycles {
-    /// No time.
-    pub const ZERO: Self = Self(0.0);
-
-    /// Takes a finite time of zero or more.
-    ///
-    /// # Errors
-    /// [`ModelError::Time`] for anything else.
-    pub fn new(cycles: f64) -> Result<Self, ModelError> {
-        if cycles.is_finite() && cycles >= 0.0 {
-            Ok(Self(cycles + 0.0))
-        } else {
-            Err(ModelError::Time(cycles))
-        }
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-
-    /// For results of arithmetic on checked times.
-    pub(crate) const fn known(cycles: f64) -> Self {
-        Self(cycles)
-    }
+input_quantity! {
+    /// Memory requests of one core in a cycle in which it does not wait for memory (the papers' MRR).
+    RequestsPerCycle, "request rate {} per cycle"
+}
+input_quantity! {
+    /// A time in clock cycles: of service, or of response.
+    Cycles, "time {} cycles"
 }
 
 macro_rules! result_quantity {
@@ -85,7 +67,6 @@ macro_rules! result_quantity {
 
         impl $name {
             /// The number.
-            #[must_use]
             pub const fn get(self) -> f64 {
                 self.0
             }

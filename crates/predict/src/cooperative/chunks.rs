@@ -26,7 +26,6 @@ pub struct ChunkSize(u64);
 
 impl ChunkSize {
     /// A loop that starts with chunks of `iterations` (at least one).
-    #[must_use]
     pub const fn starting_at(iterations: u64) -> Self {
         Self(if iterations == 0 { 1 } else { iterations })
     }
@@ -46,7 +45,6 @@ impl ChunkSize {
 }
 
 /// All chunks of a loop that the delegate draws alone, at `time_per_iteration`.
-#[must_use]
 pub fn delegate_alone(
     rule: &ChunkRule,
     iterations: u64,

@@ -9,7 +9,7 @@
 //!
 //! Invariants: all clusters are handed out, each application holds at least one.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, check_workloads};
 use crate::nupoco::colocation::{Crowd, Reading, Share};
 use crate::nupoco::{queue, smp};
 use crate::units::{Cycles, RequestsPerCycle, Speedup, WorkloadIndex};
@@ -51,18 +51,12 @@ pub struct ClusterStep {
 /// Runs Algorithm 2 on applications of these request rates.
 ///
 /// # Errors
-/// [`ModelError::MoreWorkloadsThan`] when there are fewer clusters than applications.
+/// When there are fewer clusters than applications.
 pub fn plan(
     machine: &ClusteredMachine,
     rates: &[RequestsPerCycle],
 ) -> Result<ClusterPlan, ModelError> {
-    if rates.len() > machine.clusters {
-        return Err(ModelError::MoreWorkloadsThan {
-            unit: "clusters",
-            workloads: rates.len(),
-            units: machine.clusters,
-        });
-    }
+    check_workloads(rates.len(), machine.clusters as u64, "clusters")?;
     let mut clusters = vec![1u32; rates.len()];
     let mut trace = Vec::new();
     let open = if rates.is_empty() {
@@ -125,7 +119,8 @@ fn response(machine: &ClusteredMachine, rates: &[RequestsPerCycle], clusters: &[
         rate,
     });
     let crowd = Crowd::of(shares, Reading::Requesting);
-    queue::solve_raw(crowd.customers, crowd.mean_rate(), machine.service.get()).response
+    let state = queue::solve_raw(crowd.customers, crowd.mean_rate(), machine.service.get());
+    state.response.get()
 }
 
 fn speedup(machine: &ClusteredMachine, rate: RequestsPerCycle, held: u32, response: f64) -> f64 {

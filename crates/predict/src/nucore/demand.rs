@@ -6,7 +6,7 @@
 //! node only that node's table is not zero [readings, issue 9].
 
 use crate::nucore::error::NuCoreError;
-use crate::nucore::machine::{Machine, check_length, check_number, check_pair};
+use crate::nucore::machine::{Machine, check_cores, check_length, check_number, check_pair};
 use crate::nucore::pair::Pair;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,10 +40,11 @@ impl Demand {
                 check_number(value, || format!("{} for {count} cores", place()))?;
             }
             if table[0] != 0.0 {
-                return Err(NuCoreError::DemandOfNoCore {
-                    place: place(),
-                    value: table[0],
-                });
+                return Err(NuCoreError::Invalid(format!(
+                    "{} starts with {}: no core asks for nothing, start with 0",
+                    place(),
+                    table[0]
+                )));
             }
         }
         for (what, demands) in [("read_solo", &self.reads), ("write_solo", &self.writes)] {
@@ -52,21 +53,18 @@ impl Demand {
                 check_pair(pair, nodes, &place())?;
                 check_number(value, || format!("{} over {pair}", place()))?;
                 if value > 0.0 && !machine.connects(pair) {
-                    return Err(NuCoreError::Unconnected {
-                        place: place(),
-                        pair,
-                    });
+                    return Err(NuCoreError::Invalid(format!(
+                        "{} asks for {pair}, which has neither a physical link nor a route: add one",
+                        place()
+                    )));
                 }
             }
         }
         let available = machine.cores().iter().map(|&cores| u64::from(cores)).sum();
-        if u64::from(self.least_cores) > available {
-            return Err(NuCoreError::TooManyCores {
-                place: format!("application {app}"),
-                wanted: self.least_cores.into(),
-                available,
-            });
-        }
-        Ok(())
+        check_cores(
+            &format!("application {app}"),
+            self.least_cores.into(),
+            available,
+        )
     }
 }

@@ -43,7 +43,6 @@ pub(crate) struct Lookahead {
 }
 
 impl Lookahead {
-    /// Prepares for allocations in `domain` of at most `total` cores.
     pub(crate) fn prepare(
         &mut self,
         problem: &Problem,

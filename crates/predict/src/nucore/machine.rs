@@ -94,35 +94,31 @@ impl Machine {
         for (&pair, route) in &spec.route {
             check_pair(pair, nodes, "route")?;
             if !is_path(route, pair, &spec.physical) {
-                return Err(NuCoreError::BadRoute {
-                    pair,
-                    route: route.clone(),
-                });
+                let Pair { from, to } = pair;
+                return Err(NuCoreError::Invalid(format!(
+                    "route {pair} is {route:?}: give a path of physical links from {from} to {to}"
+                )));
             }
         }
         Ok(Self { spec })
     }
 
     /// The specification (two-way limits by unordered pair).
-    #[must_use]
     pub const fn spec(&self) -> &MachineSpec {
         &self.spec
     }
 
     /// Number of nodes.
-    #[must_use]
     pub const fn nodes(&self) -> usize {
         self.spec.nodes
     }
 
     /// Cores of each node.
-    #[must_use]
     pub fn cores(&self) -> &[u32] {
         &self.spec.cores
     }
 
     /// Whether data can get from one node to the other.
-    #[must_use]
     pub fn connects(&self, pair: Pair) -> bool {
         self.spec.physical.contains_key(&pair) || self.spec.route.contains_key(&pair)
     }
@@ -146,12 +142,9 @@ fn unordered(what: &str, limits: &BTreeMap<Pair, f64>) -> Result<BTreeMap<Pair, 
         let pair = pair.unordered();
         match result.insert(pair, limit) {
             Some(other) if other.to_bits() != limit.to_bits() => {
-                return Err(NuCoreError::TwoValues {
-                    place: what.to_owned(),
-                    pair,
-                    one: other,
-                    other: limit,
-                });
+                return Err(NuCoreError::Invalid(format!(
+                    "{what} gives {pair} as {other} and as {limit}: give one value"
+                )));
             }
             _ => {}
         }
@@ -163,11 +156,19 @@ pub(crate) fn check_length(what: &str, got: usize, expected: usize) -> Result<()
     if got == expected {
         Ok(())
     } else {
-        Err(NuCoreError::Length {
-            what: what.to_owned(),
-            got,
-            expected,
-        })
+        Err(NuCoreError::Invalid(format!(
+            "{what} has {got} entries, expected {expected}"
+        )))
+    }
+}
+
+pub(crate) fn check_cores(place: &str, wanted: u64, available: u64) -> Result<(), NuCoreError> {
+    if wanted <= available {
+        Ok(())
+    } else {
+        Err(NuCoreError::Invalid(format!(
+            "{place} needs {wanted} cores of {available}: ask for at most {available}"
+        )))
     }
 }
 
@@ -175,28 +176,26 @@ pub(crate) fn check_number(value: f64, place: impl Fn() -> String) -> Result<(),
     if value.is_finite() && value >= 0.0 {
         Ok(())
     } else {
-        Err(NuCoreError::BadNumber {
-            place: place(),
-            value,
-        })
+        Err(NuCoreError::Invalid(format!(
+            "{} is {value}: give a finite number of 0 or more",
+            place()
+        )))
     }
 }
 
 pub(crate) fn check_pair(pair: Pair, nodes: usize, place: &str) -> Result<(), NuCoreError> {
     for node in [pair.from, pair.to] {
         if node >= nodes {
-            return Err(NuCoreError::NoSuchNode {
-                place: format!("{place} of {pair}"),
-                node,
-                last: nodes.saturating_sub(1),
-            });
+            return Err(NuCoreError::Invalid(format!(
+                "{place} of {pair}: there is no node {node}, the machine has nodes 0 to {}",
+                nodes.saturating_sub(1)
+            )));
         }
     }
     if pair.from == pair.to {
-        return Err(NuCoreError::SelfPair {
-            place: place.to_owned(),
-            pair,
-        });
+        return Err(NuCoreError::Invalid(format!(
+            "{place} names pair {pair}: a node does not reach itself over a link"
+        )));
     }
     Ok(())
 }
@@ -238,7 +237,9 @@ mod tests {
         };
         assert!(with(&[0, 1, 2]).unwrap().connects(Pair::new(0, 2)));
         for bad in [&[][..], &[0, 2], &[0, 1], &[1, 2], &[0, 1, 0, 1, 2]] {
-            assert!(matches!(with(bad), Err(NuCoreError::BadRoute { .. })));
+            let refused = with(bad).unwrap_err().to_string();
+            let fix = "give a path of physical links from 0 to 2";
+            assert_eq!(refused, format!("route 0-2 is {bad:?}: {fix}"));
         }
     }
 

@@ -1,8 +1,7 @@
 //! NuCore: the cores of each node that use the memory bandwidth fully, and no more.
 //!
-//! On a NUMA machine a memory-bound application stops speeding up long before it has all cores, and
-//! which cores it has matters. Unknown are whole core counts a for each node (and application), local
-//! bandwidth L_i, and reads and writes between nodes D_{j→i}, in GB/s [readings, NuCore]:
+//! Unknown are whole core counts a for each node (and application), local bandwidth L_i, and reads and
+//! writes between nodes D_{j→i}, in GB/s [readings, NuCore]:
 //!
 //! ```text
 //! L_i ≤ b_i(a_i)                     Ir_{j→i} ≤ a_i·r_{ji}     Iw_{j→i} ≤ a_j·w_{ji}
@@ -16,12 +15,10 @@
 //!
 //! `problem` compiles it to flows, rows and tables by core count; `simplex` solves the linear
 //! program for fixed core counts; `cut` turns each solution into a bound for all other core counts;
-//! `search` walks the core counts and leaves every branch that the bounds exclude. No generic solver
-//! is fast enough for a decision in every interval.
+//! `search` walks the core counts and leaves every branch that the bounds exclude.
 //!
 //! Invariants: no node hands out more cores than it has; the bandwidth of a solution is that of
-//! [`Program::bandwidth`] for its allocation; no allocation of fewer cores comes within 1e-4 of the
-//! maximum.
+//! [`Program::bandwidth`]; no allocation of fewer cores comes within 1e-4 of the maximum.
 
 mod build;
 mod completion;

@@ -20,7 +20,6 @@ pub struct Pair {
 
 impl Pair {
     /// The direction from one node to another.
-    #[must_use]
     pub const fn new(from: usize, to: usize) -> Self {
         Self { from, to }
     }

@@ -28,7 +28,6 @@ use crate::nucore::pair::Pair;
 pub(crate) struct Slot {
     pub(crate) node: usize,
     pub(crate) app: usize,
-    /// Most cores.
     pub(crate) most: usize,
     /// Where its tables start: entry c is at `table + c`.
     pub(crate) table: usize,
@@ -78,7 +77,6 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     pub(crate) constant: f64,
-    /// By slot table entry.
     pub(crate) gain: Vec<f64>,
 }
 

@@ -109,7 +109,6 @@ impl Simplex {
         self.upper.split_at_mut(self.packing.flows)
     }
 
-    /// Pivots so far.
     pub(crate) const fn pivots(&self) -> u64 {
         self.pivots
     }
@@ -228,8 +227,7 @@ impl Simplex {
         }
     }
 
-    /// The basic variable furthest outside its bounds (or, `in_order`, the first, which cannot
-    /// cycle), and whether it is above.
+    /// The basic variable furthest outside its bounds (`in_order`: the first), and whether it is above.
     fn most_violated(&self, in_order: bool) -> Option<(usize, bool)> {
         let mut worst = FEASIBLE;
         let mut found = None;

@@ -2,7 +2,7 @@
 
 use crate::nucore::demand::Demand;
 use crate::nucore::error::NuCoreError;
-use crate::nucore::machine::{DramCharge, Machine, check_length};
+use crate::nucore::machine::{DramCharge, Machine, check_cores, check_length};
 use crate::nucore::pair::Pair;
 use crate::nucore::problem::{FlowKind, Problem, ROUNDING};
 use crate::nucore::search::{Effort, EffortLimit, GIVEN_UP, Search, Stop};
@@ -17,7 +17,6 @@ pub struct NodeAllocation(pub Vec<Vec<u32>>);
 
 impl NodeAllocation {
     /// All cores handed out.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().flatten().map(|&cores| u64::from(cores)).sum()
     }
@@ -39,8 +38,7 @@ pub struct Solution {
     pub effort: Effort,
 }
 
-/// The bandwidth of an allocation [NuCore §6.9]; its division into local and remote is one of
-/// several once a memory is saturated.
+/// The bandwidth of an allocation [NuCore §6.9]; of a saturated memory, one of several divisions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BandwidthPrediction {
     /// Everything.
@@ -124,7 +122,7 @@ impl<'a> Program<'a> {
     /// Predicts the bandwidth of a given allocation.
     ///
     /// # Errors
-    /// [`NuCoreError::Length`], [`NuCoreError::TooManyCores`] or [`NuCoreError::Overload`].
+    /// [`NuCoreError::Invalid`] or [`NuCoreError::Overload`].
     pub fn bandwidth(
         &self,
         allocation: &NodeAllocation,
@@ -178,13 +176,7 @@ impl<'a> Program<'a> {
         for (node, &available) in self.machine.cores().iter().enumerate() {
             let held = allocation.0.iter().map(|cores| cores[node]);
             let wanted: u64 = held.clone().map(u64::from).sum();
-            if wanted > available.into() {
-                return Err(NuCoreError::TooManyCores {
-                    place: format!("node {node}"),
-                    wanted,
-                    available: available.into(),
-                });
-            }
+            check_cores(&format!("node {node}"), wanted, available.into())?;
             let demand: f64 = held
                 .zip(self.demands)
                 .map(|(cores, d)| d.local[node][cores as usize])

@@ -12,7 +12,7 @@
 //! Invariants: every core is handed out at most once, and all of them when there is a parallel
 //! workload; every workload gets at least one core.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, check_length, check_workloads};
 use crate::nupoco::network::{Flow, NumaModel};
 use crate::nupoco::numa::CoreMap;
 use crate::units::{NodeIndex, Utilisation, WorkloadIndex};
@@ -49,8 +49,7 @@ pub struct DopPlan {
     pub rule: DopRule,
     /// Cores of every node for every workload.
     pub cores: CoreMap,
-    /// The parallel workload that each node computes for; none when its cores are shared out or
-    /// it has none left.
+    /// The parallel workload of each node; none when its cores are shared out or it has none left.
     pub owner: Vec<Option<WorkloadIndex>>,
     /// The greedy's steps, in order.
     pub trace: Vec<DopStep>,
@@ -72,27 +71,15 @@ pub struct DopStep {
 /// Runs Algorithm 1; `sections[w]` says what workload w of the model is executing.
 ///
 /// # Errors
-/// [`ModelError::Length`], or [`ModelError::MoreWorkloadsThan`] without a core for each workload.
+/// For another number of sections, and without a core for each workload.
 pub fn plan(model: &NumaModel<'_>, sections: &[Section]) -> Result<DopPlan, ModelError> {
     let workloads = model.workloads();
-    if sections.len() != workloads {
-        return Err(ModelError::Length {
-            what: "the list of sections",
-            got: sections.len(),
-            expected: workloads,
-        });
-    }
+    check_length("the list of sections", sections.len(), workloads)?;
     let machine = model.machine();
     let nodes = machine.nodes();
     let mut free: Vec<u32> = (0..nodes).map(|n| machine.cores(NodeIndex(n))).collect();
     let all: u64 = free.iter().map(|&cores| u64::from(cores)).sum();
-    if all < workloads as u64 {
-        return Err(ModelError::MoreWorkloadsThan {
-            unit: "cores",
-            workloads,
-            units: all as usize,
-        });
-    }
+    check_workloads(workloads, all, "cores")?;
 
     let mut cores = CoreMap::empty(nodes, workloads);
     place_serial(&mut cores, &mut free, sections);
@@ -161,8 +148,7 @@ fn deal_cores(cores: &mut CoreMap, free: &[u32], parallel: &[WorkloadIndex]) {
     }
 }
 
-/// The allocation under construction with its request rates: a candidate costs one node's rates and
-/// one evaluation, and no memory.
+/// The allocation under construction: a candidate costs one node's rates, one evaluation and no memory.
 struct Greedy<'a, 'm> {
     model: &'a NumaModel<'m>,
     cores: CoreMap,
@@ -217,51 +203,39 @@ mod tests {
     use crate::units::{Cycles, RequestsPerCycle};
     use proptest::prelude::*;
 
-    fn workload(rate: f64) -> NumaWorkload {
-        let rate = RequestsPerCycle::new(rate).unwrap();
-        NumaWorkload {
-            requests: rate,
-            stalling_reads: rate,
-            locality: Locality::Interleaved,
-        }
-    }
-
-    fn machine(nodes: usize, cores: u32) -> NumaMachine {
-        NumaMachine::uniform(
-            nodes,
-            cores,
-            Cycles::new(20.0).unwrap(),
-            Cycles::new(10.0).unwrap(),
-        )
-        .unwrap()
-    }
-
     fn run(
-        machine: &NumaMachine,
+        (nodes, cores): (usize, u32),
         rates: &[f64],
         sections: &[Section],
     ) -> Result<DopPlan, ModelError> {
-        let workloads: Vec<NumaWorkload> = rates.iter().copied().map(workload).collect();
-        let model = NumaModel::new(machine, &workloads, Averaging::default()).unwrap();
+        let cycles = |value| Cycles::new(value).unwrap();
+        let machine = NumaMachine::uniform(nodes, cores, cycles(20.0), cycles(10.0)).unwrap();
+        let rates = rates
+            .iter()
+            .map(|&rate| RequestsPerCycle::new(rate).unwrap());
+        let workloads: Vec<NumaWorkload> = rates
+            .map(|rate| NumaWorkload {
+                requests: rate,
+                stalling_reads: rate,
+                locality: Locality::Interleaved,
+            })
+            .collect();
+        let model = NumaModel::new(&machine, &workloads, Averaging::default()).unwrap();
         plan(&model, sections)
     }
 
     use Section::{Parallel, Serial};
     #[test]
     fn equal_workloads_tie_and_the_first_one_wins() {
-        let plan = run(&machine(4, 4), &[0.0, 0.0], &[Parallel; 2]).unwrap();
+        let plan = run((4, 4), &[0.0, 0.0], &[Parallel; 2]).unwrap();
         let owners: Vec<usize> = plan.owner.iter().map(|o| o.unwrap().0).collect();
         assert_eq!(owners, [0, 1, 0, 0]);
     }
 
     #[test]
     fn a_serial_workload_gets_one_core_of_the_last_node() {
-        let plan = run(
-            &machine(4, 4),
-            &[0.0, 0.01, 0.01],
-            &[Parallel, Serial, Parallel],
-        )
-        .unwrap();
+        let sections = [Parallel, Serial, Parallel];
+        let plan = run((4, 4), &[0.0, 0.01, 0.01], &sections).unwrap();
         assert_eq!(plan.cores.total(WorkloadIndex(1)), 1);
         assert_eq!(plan.cores.get(NodeIndex(3), WorkloadIndex(1)), 1);
         assert_eq!(plan.owner[0], Some(WorkloadIndex(0)));
@@ -287,12 +261,7 @@ mod tests {
             // Without a parallel section the other cores stay free.
             (2, 4, &[Serial], &[&[0], &[1]]),
         ] {
-            let plan = run(
-                &machine(nodes, cores),
-                &vec![0.01; sections.len()],
-                sections,
-            )
-            .unwrap();
+            let plan = run((nodes, cores), &vec![0.01; sections.len()], sections).unwrap();
             for (node, &held) in expected.iter().enumerate() {
                 assert_eq!(plan.cores.node(NodeIndex(node)), held);
             }
@@ -306,7 +275,7 @@ mod tests {
 
     #[test]
     fn more_workloads_than_cores_are_refused() {
-        let error = run(&machine(1, 2), &[0.0; 3], &[Parallel; 3]).unwrap_err();
+        let error = run((1, 2), &[0.0; 3], &[Parallel; 3]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "3 workloads for 2 cores: share cores between workloads first"
@@ -319,12 +288,11 @@ mod tests {
             nodes in 1usize..9, cores in 1u32..9,
             rates in prop::collection::vec(0.0..0.05f64, 1..6), serial in any::<u8>(),
         ) {
-            let machine = machine(nodes, cores);
             let sections: Vec<Section> = (0..rates.len())
                 .map(|w| if serial >> w & 1 == 1 { Serial } else { Parallel })
                 .collect();
             let all = nodes as u64 * u64::from(cores);
-            match run(&machine, &rates, &sections) {
+            match run((nodes, cores), &rates, &sections) {
                 Err(_) => prop_assert!((rates.len() as u64) > all),
                 Ok(plan) => {
                     let mut sum = 0;
@@ -339,7 +307,7 @@ mod tests {
                     if sections.contains(&Parallel) {
                         prop_assert_eq!(sum, all);
                     }
-                    prop_assert_eq!(&run(&machine, &rates, &sections).unwrap(), &plan);
+                    prop_assert_eq!(&run((nodes, cores), &rates, &sections).unwrap(), &plan);
                 }
             }
         }
@@ -348,8 +316,7 @@ mod tests {
         fn every_choice_has_the_highest_nu_util(
             nodes in 2usize..9, rates in prop::collection::vec(0.0..0.05f64, 1..4),
         ) {
-            let machine = machine(nodes, 8);
-            let plan = run(&machine, &rates, &vec![Parallel; rates.len()]).unwrap();
+            let plan = run((nodes, 8), &rates, &vec![Parallel; rates.len()]).unwrap();
             for step in &plan.trace {
                 let best = step.nu_util.iter().map(|u| u.get()).fold(0.0, f64::max);
                 prop_assert!(step.nu_util[step.choice.0].get() >= best - TIE);

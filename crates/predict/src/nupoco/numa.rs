@@ -5,7 +5,7 @@
 //! Invariants: a machine has a node and a core; local access crosses no link [readings N7]; the
 //! shares of a workload's requests over the memory nodes add up to 1.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, check_length, lacks};
 use crate::units::{Cycles, NodeIndex, RequestsPerCycle, WorkloadIndex};
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ impl NumaMachine {
     /// A machine of equal nodes and equal links.
     ///
     /// # Errors
-    /// [`ModelError::Empty`] for no node or no core.
+    /// For no node or no core.
     pub fn uniform(
         nodes: usize,
         cores_per_node: u32,
@@ -49,14 +49,14 @@ impl NumaMachine {
     /// memory node m. The diagonal is not used [readings N7].
     ///
     /// # Errors
-    /// [`ModelError::Empty`] for no node or no core, [`ModelError::Length`] for another `link` size.
+    /// For no node or no core, and for another size of `link`.
     pub fn new(nodes: &[NumaNode], link: &[Vec<Cycles>]) -> Result<Self, ModelError> {
         let count = nodes.len();
         if count == 0 {
-            return Err(ModelError::Empty("node"));
+            return Err(lacks("node"));
         }
         if nodes.iter().all(|n| n.cores == 0) {
-            return Err(ModelError::Empty("core"));
+            return Err(lacks("core"));
         }
         check_length("the link matrix", link.len(), count)?;
         for row in link {
@@ -74,13 +74,11 @@ impl NumaMachine {
     }
 
     /// Nodes of the machine.
-    #[must_use]
     pub fn nodes(&self) -> usize {
         self.cores.len()
     }
 
     /// Cores of a node.
-    #[must_use]
     pub fn cores(&self, node: NodeIndex) -> u32 {
         self.cores[node.0]
     }
@@ -101,11 +99,13 @@ pub enum Locality {
 impl Locality {
     /// Checks it for so many memory nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<(), ModelError> {
-        let check = |of, value: f64| {
+        let check = |of: &str, value: f64| {
             if (0.0..=1.0).contains(&value) {
                 Ok(())
             } else {
-                Err(ModelError::Share { of, value })
+                Err(ModelError::Invalid(format!(
+                    "share {value} of the requests to {of}: give a number from 0 to 1"
+                )))
             }
         };
         match self {
@@ -124,7 +124,9 @@ impl Locality {
                 if (sum - 1.0).abs() <= 1e-6 {
                     Ok(())
                 } else {
-                    Err(ModelError::ShareSum(sum))
+                    Err(ModelError::Invalid(format!(
+                        "shares over the memory nodes add up to {sum}: make them add up to 1"
+                    )))
                 }
             }
         }
@@ -163,7 +165,6 @@ pub struct CoreMap {
 
 impl CoreMap {
     /// A map without any cores held.
-    #[must_use]
     pub fn empty(nodes: usize, workloads: usize) -> Self {
         Self {
             workloads,
@@ -172,7 +173,6 @@ impl CoreMap {
     }
 
     /// Cores that `workload` holds on `node`.
-    #[must_use]
     pub fn get(&self, node: NodeIndex, workload: WorkloadIndex) -> u32 {
         self.cores[node.0 * self.workloads + workload.0]
     }
@@ -183,13 +183,11 @@ impl CoreMap {
     }
 
     /// Cores of every workload on `node`.
-    #[must_use]
     pub fn node(&self, node: NodeIndex) -> &[u32] {
         &self.cores[node.0 * self.workloads..(node.0 + 1) * self.workloads]
     }
 
     /// Cores of `workload` on the whole machine.
-    #[must_use]
     pub fn total(&self, workload: WorkloadIndex) -> u64 {
         self.cores
             .iter()
@@ -200,30 +198,12 @@ impl CoreMap {
     }
 
     /// Nodes that it covers.
-    #[must_use]
     pub fn nodes(&self) -> usize {
         self.cores.len().checked_div(self.workloads).unwrap_or(0)
     }
 
     /// Workloads that it covers.
-    #[must_use]
     pub const fn workloads(&self) -> usize {
         self.workloads
-    }
-}
-
-pub(crate) fn check_length(
-    what: &'static str,
-    got: usize,
-    expected: usize,
-) -> Result<(), ModelError> {
-    if got == expected {
-        Ok(())
-    } else {
-        Err(ModelError::Length {
-            what,
-            got,
-            expected,
-        })
     }
 }

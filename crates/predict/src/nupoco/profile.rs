@@ -45,9 +45,7 @@ pub fn on_one_controller(
     cores: u32,
     service: Cycles,
 ) -> Result<WorkRates, ModelError> {
-    convert(measured, |rate| {
-        Cycles::known(queue::solve_raw(cores, rate.get(), service.get()).response)
-    })
+    convert(measured, |rate| queue::solve(cores, rate, service).response)
 }
 
 /// Converts a profile with any model of the response time: `response`, of a stalling read when every
@@ -72,8 +70,7 @@ pub fn convert(
         rate / (1.0 + stall_share * rate * response(RequestsPerCycle::known(rate)).get())
     };
 
-    // Bracket: double from λ = x until the prediction is high enough. Past 1e9 requests per cycle
-    // it has reached its limit.
+    // Double from λ = x until the prediction is high enough. Past 1e9 it has reached its limit.
     let mut low = x;
     let mut high = x;
     while predicted(high) < x {
@@ -147,7 +144,7 @@ mod tests {
         ) {
             // Near saturation the measurement no longer tells rates apart; stay well below.
             let true_rate = load / (50.0 * f64::from(cores));
-            let response = queue::solve_raw(cores, true_rate, 50.0).response;
+            let response = queue::solve_raw(cores, true_rate, 50.0).response.get();
             let x = true_rate / (1.0 + stall_share * true_rate * response);
             let rates = convert(cores, x, x * stall_share).unwrap();
             prop_assert!((rates.requests.get() / true_rate - 1.0).abs() < 1e-6,

@@ -29,40 +29,25 @@ pub struct QueueState {
     pub response: Cycles,
 }
 
-/// Solves the queue of `customers` that each issue `rate` requests per cycle of work, served in
-/// `service` each.
-#[must_use]
+/// Solves the queue of `customers` that issue `rate` requests per cycle of work, served in `service`.
 pub fn solve(customers: u32, rate: RequestsPerCycle, service: Cycles) -> QueueState {
-    let state = solve_raw(customers, rate.get(), service.get());
-    QueueState {
-        utilisation: Utilisation(state.utilisation),
-        response: Cycles::known(state.response),
-    }
-}
-
-/// [`QueueState`] without units, for inner loops.
-#[derive(Clone, Copy)]
-pub(crate) struct RawState {
-    pub(crate) utilisation: f64,
-    pub(crate) response: f64,
+    solve_raw(customers, rate.get(), service.get())
 }
 
 /// [`solve`] without units, for inner loops.
 #[inline]
-pub(crate) fn solve_raw(customers: u32, rate: f64, service: f64) -> RawState {
+pub(crate) fn solve_raw(customers: u32, rate: f64, service: f64) -> QueueState {
+    let state = |utilisation, response| QueueState {
+        utilisation: Utilisation(utilisation),
+        response: Cycles::known(response),
+    };
     let load = rate * service;
     if customers == 0 || load == 0.0 {
-        return RawState {
-            utilisation: 0.0,
-            response: service,
-        };
+        return state(0.0, service);
     }
     if !(load * f64::from(customers)).is_finite() {
         // Far past saturation: every core waits in the queue.
-        return RawState {
-            utilisation: 1.0,
-            response: f64::from(customers) * service,
-        };
+        return state(1.0, f64::from(customers) * service);
     }
     let mut idle = 1.0; // P0(n-1)
     let mut utilisation = 0.0; // U(n)
@@ -77,17 +62,11 @@ pub(crate) fn solve_raw(customers: u32, rate: f64, service: f64) -> RawState {
         }
         if idle == 0.0 {
             // P0 has underflowed: the server never rests, and eq. 3 with U = 1 is exact.
-            return RawState {
-                utilisation: 1.0,
-                response: f64::from(customers) * service - 1.0 / rate,
-            };
+            return state(1.0, f64::from(customers) * service - 1.0 / rate);
         }
         response = next_response(f64::from(n), rate, service, response);
     }
-    RawState {
-        utilisation,
-        response,
-    }
+    state(utilisation, response)
 }
 
 /// R(n+1) from R(n).
@@ -101,18 +80,6 @@ pub(crate) fn next_response(n: f64, rate: f64, service: f64, response: f64) -> f
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn raw(n: u32, rate: f64, service: f64) -> RawState {
-        let state = solve(
-            n,
-            RequestsPerCycle::new(rate).unwrap(),
-            Cycles::new(service).unwrap(),
-        );
-        RawState {
-            utilisation: state.utilisation.get(),
-            response: state.response.get(),
-        }
-    }
 
     /// Equation 4 as printed, by its sum; good for small n only.
     fn printed_utilisation(n: u32, load: f64) -> f64 {
@@ -128,50 +95,50 @@ mod tests {
     #[test]
     fn without_customers_or_requests_the_server_is_idle() {
         for (customers, rate) in [(0, 0.01), (16, 0.0)] {
-            let state = raw(customers, rate, 50.0);
-            assert_eq!((state.utilisation, state.response), (0.0, 50.0));
+            let state = solve_raw(customers, rate, 50.0);
+            assert_eq!((state.utilisation.get(), state.response.get()), (0.0, 50.0));
         }
-        let one = raw(1, 0.01, 50.0);
-        assert!((one.utilisation - 1.0 / 3.0).abs() < 1e-15);
-        assert_eq!(one.response, 50.0);
+        let one = solve_raw(1, 0.01, 50.0);
+        assert!((one.utilisation.get() - 1.0 / 3.0).abs() < 1e-15);
+        assert_eq!(one.response.get(), 50.0);
     }
 
     #[test]
     fn tiny_loads_keep_their_relative_accuracy() {
         // To first order U = n r, and R = (1 + (n-1) r)/µ.
-        let state = raw(64, 1e-14, 50.0);
-        assert!((state.utilisation / (64.0 * 50e-14) - 1.0).abs() < 1e-10);
-        assert!((state.response / 50.0 - 1.0 - 63.0 * 50e-14).abs() < 1e-15);
+        let state = solve_raw(64, 1e-14, 50.0);
+        assert!((state.utilisation.get() / (64.0 * 50e-14) - 1.0).abs() < 1e-10);
+        assert!((state.response.get() / 50.0 - 1.0 - 63.0 * 50e-14).abs() < 1e-15);
     }
 
     #[test]
     fn great_loads_saturate_without_overflow_or_nan() {
-        let state = raw(1_000_000, 0.01, 50.0);
-        assert_eq!(state.utilisation, 1.0);
-        assert!((state.response - (50e6 - 100.0)).abs() < 1e-6);
-        let state = raw(7, 1e300, 1e300);
-        assert_eq!(state.utilisation, 1.0);
-        assert_eq!(state.response, 7.0 * 1e300);
-        let state = raw(7, 1e200, 1e100);
-        assert!((state.utilisation - 1.0).abs() < 1e-12);
-        assert!((state.response / 7e100 - 1.0).abs() < 1e-12);
+        let state = solve_raw(1_000_000, 0.01, 50.0);
+        assert_eq!(state.utilisation.get(), 1.0);
+        assert!((state.response.get() - (50e6 - 100.0)).abs() < 1e-6);
+        let state = solve_raw(7, 1e300, 1e300);
+        assert_eq!(state.utilisation.get(), 1.0);
+        assert_eq!(state.response.get(), 7.0 * 1e300);
+        let state = solve_raw(7, 1e200, 1e100);
+        assert!((state.utilisation.get() - 1.0).abs() < 1e-12);
+        assert!((state.response.get() / 7e100 - 1.0).abs() < 1e-12);
     }
 
     proptest! {
         #[test]
         fn recurrences_equal_the_printed_equations(n in 1u32..40, load in 1e-3..4.0f64) {
-            let state = raw(n, load / 50.0, 50.0);
+            let state = solve_raw(n, load / 50.0, 50.0);
             let printed = printed_utilisation(n, load);
-            prop_assert!((state.utilisation - printed).abs() < 1e-12);
+            prop_assert!((state.utilisation.get() - printed).abs() < 1e-12);
             let mrt = 50.0 * (f64::from(n) / printed - 1.0 / load);
-            prop_assert!((state.response / mrt - 1.0).abs() < 1e-8);
+            prop_assert!((state.response.get() / mrt - 1.0).abs() < 1e-8);
         }
 
         #[test]
         fn requests_issued_are_requests_served(n in 1u32..300, rate in 1e-9..1.0f64, service in 0.1..1e3f64) {
-            let state = raw(n, rate, service);
-            let served = state.utilisation / service;
-            let issued = f64::from(n) * rate / (1.0 + rate * state.response);
+            let state = solve_raw(n, rate, service);
+            let served = state.utilisation.get() / service;
+            let issued = f64::from(n) * rate / (1.0 + rate * state.response.get());
             prop_assert!((served / issued - 1.0).abs() < 1e-9);
         }
 
@@ -179,16 +146,16 @@ mod tests {
         fn load_and_customers_never_shorten_the_queue(
             n in 0u32..200, rate in 0.0..1.0f64, more in 0.0..1.0f64, service in 0.1..1e3f64,
         ) {
-            let state = raw(n, rate, service);
-            let crowded = raw(n + 1, rate, service);
-            let eager = raw(n, rate + more, service);
+            let state = solve_raw(n, rate, service);
+            let crowded = solve_raw(n + 1, rate, service);
+            let eager = solve_raw(n, rate + more, service);
             for worse in [crowded, eager] {
-                prop_assert!(worse.utilisation >= state.utilisation * (1.0 - 1e-12));
-                prop_assert!(worse.response >= state.response * (1.0 - 1e-12));
+                prop_assert!(worse.utilisation.get() >= state.utilisation.get() * (1.0 - 1e-12));
+                prop_assert!(worse.response.get() >= state.response.get() * (1.0 - 1e-12));
             }
-            prop_assert!((0.0..=1.0).contains(&state.utilisation));
-            prop_assert!(state.response >= service);
-            prop_assert!(state.response <= f64::from(n.max(1)) * service * (1.0 + 1e-12));
+            prop_assert!((0.0..=1.0).contains(&state.utilisation.get()));
+            prop_assert!(state.response.get() >= service);
+            prop_assert!(state.response.get() <= f64::from(n.max(1)) * service * (1.0 + 1e-12));
         }
     }
 }

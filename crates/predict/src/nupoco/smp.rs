@@ -8,8 +8,9 @@
 //! * system utilisation (eq. 6) = CPU utilisation · N/M + controller utilisation; up to 2.
 //!
 //! Invariants: without requests the speedup is N exactly; speedup ≤ N; the speedup does not fall
+//! when N grows.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, check_cores, lacks};
 use crate::nupoco::queue;
 use crate::units::{Cycles, RequestsPerCycle, Speedup, Utilisation};
 use serde::Serialize;
@@ -25,22 +26,20 @@ impl SmpMachine {
     /// A machine of `cores` whose controller serves a request in `service` (the papers' 1/µ).
     ///
     /// # Errors
-    /// [`ModelError::Empty`] for no core.
+    /// For no core.
     pub fn new(cores: u32, service: Cycles) -> Result<Self, ModelError> {
         if cores == 0 {
-            return Err(ModelError::Empty("core"));
+            return Err(lacks("core"));
         }
         Ok(Self { cores, service })
     }
 
     /// The cores, M in eq. 6.
-    #[must_use]
     pub const fn cores(&self) -> u32 {
         self.cores
     }
 
     /// The service time of the controller, 1/µ.
-    #[must_use]
     pub const fn service(&self) -> Cycles {
         self.service
     }
@@ -66,19 +65,13 @@ pub struct SmpPrediction {
 /// Predicts a workload of `rate` alone on `cores` of `machine`.
 ///
 /// # Errors
-/// [`ModelError::TooManyCores`] when the machine has fewer cores.
+/// When the machine has fewer cores.
 pub fn predict(
     machine: &SmpMachine,
     cores: u32,
     rate: RequestsPerCycle,
 ) -> Result<SmpPrediction, ModelError> {
-    if cores > machine.cores {
-        return Err(ModelError::TooManyCores {
-            place: "the machine".to_owned(),
-            got: cores.into(),
-            available: machine.cores.into(),
-        });
-    }
+    check_cores("the machine", cores.into(), machine.cores)?;
     let state = queue::solve(cores, rate, machine.service);
     let n = f64::from(cores);
     let response = state.response.get();

@@ -9,7 +9,7 @@
 //! Invariants: every split gives each workload a core and hands out all cores; no static split is
 //! better than *best static*; of equals the one with the fewest cores for the first workload wins.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, check_workloads};
 use crate::nupoco::colocation::{self, Colocation, Reading, Share};
 use crate::nupoco::smp::{self, SmpMachine};
 use crate::units::RequestsPerCycle;
@@ -61,20 +61,14 @@ const TIE: f64 = 1e-12;
 /// Runs every policy on `jobs`.
 ///
 /// # Errors
-/// [`ModelError::MoreWorkloadsThan`] on one core, and those of [`colocation::predict`].
+/// On one core, and those of [`colocation::predict`].
 pub fn compare(
     machine: &SmpMachine,
     jobs: &[Job; 2],
     reading: Reading,
 ) -> Result<Comparison, ModelError> {
     let cores = machine.cores();
-    if cores < 2 {
-        return Err(ModelError::MoreWorkloadsThan {
-            unit: "cores",
-            workloads: 2,
-            units: 1,
-        });
-    }
+    check_workloads(2, cores.into(), "cores")?;
     let alone = [run_alone(machine, &jobs[0])?, run_alone(machine, &jobs[1])?];
     let batch = alone[0] + alone[1];
 

@@ -82,7 +82,6 @@ pub struct Swap<N, W> {
 }
 
 /// Runs Algorithm 2 once.
-#[must_use]
 pub fn plan<N: Copy + Ord, W: Clone + Ord>(
     nodes: &[NodePressure<N, W>],
     rule: SwapRule,
