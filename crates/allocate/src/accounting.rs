@@ -27,8 +27,7 @@ pub(crate) struct CpuAccounting {
 }
 
 impl CpuAccounting {
-    /// Every application holds what the snapshot says; nothing, should that be more than is usable (the
-    /// sets overlapped, as after sharing).
+    /// Every application holds what the snapshot says; nothing, should that be more than is usable.
     pub(crate) fn open(snapshot: &Snapshot<'_>) -> Self {
         let usable = snapshot.usable.len();
         let mut counts: Vec<u32> = snapshot.apps.iter().map(|a| a.held.len()).collect();
@@ -56,7 +55,6 @@ impl CpuAccounting {
         self.before[place]
     }
 
-    /// CPUs nobody holds.
     pub(crate) const fn free(&self) -> u32 {
         self.free
     }
@@ -89,6 +87,16 @@ impl CpuAccounting {
             cpus,
         });
         cpus
+    }
+
+    /// Gives an application this many CPUs: the difference comes from the pool or goes there.
+    pub(crate) fn resize(&mut self, place: usize, cpus: u32) {
+        let held = self.counts[place];
+        if cpus > held {
+            self.shift(Holder::Pool, Holder::App(place), cpus - held);
+        } else {
+            self.shift(Holder::App(place), Holder::Pool, held - cpus);
+        }
     }
 
     /// Merges what went from one application through a second to a third: when a situation is resolved
@@ -193,7 +201,6 @@ impl CpuAccounting {
         }
     }
 
-    /// The decision.
     pub(crate) fn close(self, notes: Vec<Note>) -> Allocation {
         let shares = notes
             .into_iter()
@@ -224,7 +231,6 @@ impl CpuAccounting {
     }
 }
 
-/// What one application gave and got.
 #[derive(Clone, Debug, Default)]
 struct Transferred {
     gave: Counterparts,
@@ -248,7 +254,6 @@ impl Counterparts {
     }
 }
 
-/// The notes on an application's share; see [`Share`].
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Note {
     pub(crate) fair: u32,
@@ -260,8 +265,7 @@ pub(crate) struct Note {
     pub(crate) reasons: Vec<Reason>,
 }
 
-/// The first reason of an application that holds nothing: it arrived, or, if it was measured before,
-/// its CPUs went away.
+/// The first reason of an application that holds nothing: it arrived, or its CPUs went away.
 pub(crate) fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason> {
     if !app.held.is_empty() {
         None

@@ -16,8 +16,7 @@ checked_f64! {
 }
 
 impl Probability {
-    /// 0.3, with which MAPPER's code and its hill climbing disturb an application in each interval
-    /// [readings R3.12].
+    /// 0.3 in each interval, as in MAPPER's code and hill climbing [readings R3.12].
     pub const OF_MAPPER: Self = Self(0.3);
 }
 
@@ -34,7 +33,6 @@ pub struct AtRandom {
 }
 
 impl AtRandom {
-    /// Whether it happens for an application in the decision of a snapshot.
     pub(crate) fn happens(&self, app: AppId, snapshot: &Snapshot<'_>) -> bool {
         self.drawn(app, snapshot.tick) < self.probability.get()
     }

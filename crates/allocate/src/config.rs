@@ -11,8 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AllocationConfig {
-    /// Intervals an application is measured at its fair share before anything is tried
-    /// [MAPPER §3.3; readings: the four initial intervals].
+    /// Intervals of measurement at the fair share before any trial [MAPPER §3.3; readings].
     pub initial_intervals: u32,
     /// CPUs by which a count changes in a trial. By default a twentieth of the usable CPUs (4 of 80, as
     /// in the paper), but no more than a quarter of a fair share and at least 1.
@@ -71,8 +70,7 @@ pub struct MemoryModel {
     pub service_cycles: Option<f64>,
     /// Time a link between nodes takes for a request, in clock cycles [NuPoCo §4.2].
     pub link_cycles: Option<f64>,
-    /// Share of an application's requests that go to the node they come from; without it they go
-    /// evenly to all nodes.
+    /// Share of requests that go to the node they come from; without it they go evenly to all.
     pub local_share: Option<f64>,
     /// Bandwidth of a node's memory in GB/s, α of NuCore [NuCore §6.5].
     pub node_gb_per_s: Option<f64>,
@@ -196,7 +194,6 @@ impl AllocationConfig {
     }
 
     /// The step of an application with this fair share on this many usable CPUs.
-    #[must_use]
     pub fn step_for(&self, usable: u32, fair: u32) -> u32 {
         match self.step {
             Some(step) => step.max(1),
@@ -205,7 +202,6 @@ impl AllocationConfig {
     }
 
     /// CPUs that growth may move in one interval.
-    #[must_use]
     pub fn budget(&self, usable: u32, cpus_per_socket: u32) -> u32 {
         self.migration_budget
             .unwrap_or_else(|| (usable / 4).max(cpus_per_socket))

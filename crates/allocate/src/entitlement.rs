@@ -23,7 +23,6 @@ pub(crate) struct Entitlement {
 }
 
 impl Entitlement {
-    /// As a claim to a share.
     pub(crate) const fn claim(&self) -> Claim {
         Claim {
             weight: self.weight,
@@ -70,8 +69,7 @@ pub(crate) fn entitlements(snapshot: &Snapshot<'_>, min_cpus: u32) -> Vec<Entitl
     let held = total(&entitlements, true);
     let others = entitlements.iter().filter(|e| !e.fixed).count() as u32;
     if held.saturating_add(others) > usable {
-        // Those that must not be resized share, in proportion to what they hold, what the others
-        // leave with one CPU each.
+        // Those that must not be resized share, by what they hold, what the others leave with one CPU each.
         for entitled in &mut entitlements {
             entitled.min = 1;
             if entitled.fixed {
@@ -122,8 +120,7 @@ mod tests {
         Trigger,
     };
 
-    /// Fair shares on 8 CPUs of applications given by what they hold, their limits, and whether
-    /// they may be resized.
+    /// Fair shares on 8 CPUs of applications given by what they hold, limits and resizing.
     fn fair(apps: &[(u32, u32, Option<u32>, Resizing)], min_cpus: u32) -> Vec<u32> {
         let topology = Topology::regular(Shape {
             sockets: 1,

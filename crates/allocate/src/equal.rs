@@ -12,10 +12,8 @@ use crate::shares::{self, Claim};
 use crate::table::AppTable;
 use mapper_model::{Allocation, Reason, Snapshot, Trigger};
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "equal";
 
-/// The policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Equal {
     config: AllocationConfig,
@@ -23,7 +21,6 @@ pub(crate) struct Equal {
 }
 
 impl Equal {
-    /// A policy that has decided nothing yet.
     pub(crate) fn new(config: AllocationConfig) -> Self {
         Self {
             config,

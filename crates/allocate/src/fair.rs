@@ -11,7 +11,6 @@ use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::shares::{self, Claim};
 use mapper_model::{Allocation, Reason, Snapshot};
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "fair";
 
 /// The policy. It remembers nothing.
@@ -21,7 +20,6 @@ pub(crate) struct Fair {
 }
 
 impl Fair {
-    /// The policy with these settings.
     pub(crate) const fn new(config: AllocationConfig) -> Self {
         Self { config }
     }

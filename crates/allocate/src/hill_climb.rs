@@ -1,15 +1,14 @@
 //! Hill climbing: each application seeks its own best count by trying, whatever its bottleneck and the
 //! efficiency of others [MAPPER §4.3].
 //!
-//! An application is measured at its fair share; then it tries a few CPUs more, if there are free ones,
-//! else fewer; a count that is better by the threshold is kept and the search goes on the same way, any
-//! other is undone and the other way is tried; at a peak it rests. The paper perturbs resting
-//! applications at random: [`AllocationConfig::reexplore_at_random`], or after a fixed number of
-//! intervals: [`AllocationConfig::reexplore_every`].
+//! From its fair share an application tries a few CPUs more, if there are free ones, else fewer; a count
+//! that is better by the threshold is kept and the search goes on the same way, any other is undone and the
+//! other way is tried; at a peak it rests, until it is perturbed ([`AllocationConfig::reexplore_at_random`]
+//! as in the paper, [`AllocationConfig::reexplore_every`]).
 //!
 //! Growth takes only free CPUs. CPUs beyond its fair share go back when another application is owed them.
 
-use crate::accounting::{self, CpuAccounting, Holder, Note};
+use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::{Acceptance, AllocationConfig};
 use crate::efficiency::evidence::{self, SampledTrial, TestRules};
 use crate::efficiency::exploration::{self, Direction, PlainTrial, Reference, Verdict};
@@ -120,7 +119,6 @@ impl Climber {
 
 impl HillClimb {
     /// A policy that has decided nothing yet.
-    #[must_use]
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config,
@@ -130,7 +128,6 @@ impl HillClimb {
     }
 
     /// The same with the rules as printed.
-    #[must_use]
     pub fn as_printed(config: AllocationConfig) -> Self {
         Self {
             comparison: Comparison::AsPrinted,
@@ -138,7 +135,6 @@ impl HillClimb {
         }
     }
 
-    /// Gives every application what it is owed after one came or left.
     fn resolve_membership(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -180,7 +176,6 @@ impl HillClimb {
         }
     }
 
-    /// Judges the trial of a climber, if it has one.
     fn judge(
         &mut self,
         place: usize,
@@ -248,11 +243,7 @@ impl HillClimb {
                 }
                 climber.here = Estimate::default();
                 let from = before.cpus;
-                if from > cpus {
-                    accounts.shift(Holder::Pool, Holder::App(place), from - cpus);
-                } else {
-                    accounts.shift(Holder::App(place), Holder::Pool, cpus - from);
-                }
+                accounts.resize(place, from);
                 note.reasons.push(Reason::Returned { to: from, gain });
             }
         }
@@ -271,7 +262,6 @@ impl HillClimb {
             .sum()
     }
 
-    /// Lets a resting climber try the next count.
     fn try_next(
         &mut self,
         place: usize,
@@ -323,11 +313,7 @@ impl HillClimb {
         climber.mode = Mode::Trying { before };
         climber.here = Estimate::default();
         climber.rested = 0;
-        if target > cpus {
-            accounts.shift(Holder::Pool, Holder::App(place), target - cpus);
-        } else {
-            accounts.shift(Holder::App(place), Holder::Pool, cpus - target);
-        }
+        accounts.resize(place, target);
         note.reasons.push(Reason::Exploring {
             from: cpus,
             to: target,

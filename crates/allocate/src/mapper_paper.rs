@@ -33,7 +33,6 @@ pub struct MapperPaper {
 
 impl MapperPaper {
     /// A policy that has decided nothing yet.
-    #[must_use]
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config: config.with_published(),

@@ -6,34 +6,20 @@
 //! small as can be afforded, as the paper goes down to cores when there are too few clusters.
 
 use crate::model_driven::nodes::Division;
-use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner, SERIAL};
+use crate::model_driven::{Candidate, Inputs, SERIAL};
 use crate::nupoco::work_rates;
 use crate::section::Section;
 use mapper_predict::cooperative::greedy::{self, ClusteredMachine};
 use mapper_predict::{Cycles, ModelError, RequestsPerCycle};
+use std::error::Error;
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "max_speedup";
-
-/// The policy.
-pub(crate) type MaxSpeedup = ModelDriven<SumOfSpeedups>;
-
-/// Cooperative's model and Algorithm 2.
-#[derive(Debug)]
-pub(crate) struct SumOfSpeedups;
 
 /// Work that a plan may take, in steps of the queue's recurrence (a nanosecond or two each).
 const AFFORDABLE: u64 = 10_000_000;
 
-impl Planner for SumOfSpeedups {
-    const NAME: &'static str = NAME;
-
-    fn plan(inputs: &Inputs<'_>) -> Result<Division, String> {
-        plan(inputs).map_err(|error| error.to_string())
-    }
-}
-
-fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
+/// See [`Planner`](crate::model_driven::Planner).
+pub(crate) fn plan(inputs: &Inputs<'_>) -> Result<Division, Box<dyn Error>> {
     let service = Cycles::new(inputs.memory.service_cycles)?;
     let parallel: Vec<usize> = (0..inputs.candidates.len())
         .filter(|&i| inputs.candidates[i].section == Section::Parallel)

@@ -15,31 +15,16 @@
 
 use crate::model_driven::locality::Locality;
 use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};
-use crate::model_driven::{Inputs, ModelDriven, Planner, SERIAL};
+use crate::model_driven::{Inputs, SERIAL};
 use crate::section::Section;
 use crate::shares::{self, Claim};
 use mapper_predict::nucore::{
     Demand, DramCharge, EffortLimit, Machine, MachineSpec, NuCoreError, Pair, Program, Solution,
 };
 use std::collections::BTreeMap;
+use std::error::Error;
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "nucore";
-
-/// The policy.
-pub(crate) type Nucore = ModelDriven<BandwidthProgram>;
-
-/// NuCore's integer program.
-#[derive(Debug)]
-pub(crate) struct BandwidthProgram;
-
-impl Planner for BandwidthProgram {
-    const NAME: &'static str = NAME;
-
-    fn plan(inputs: &Inputs<'_>) -> Result<Division, String> {
-        plan(inputs).map_err(|error| error.to_string())
-    }
-}
 
 /// Work that a plan may take: some milliseconds.
 const EFFORT: EffortLimit = EffortLimit {
@@ -55,7 +40,8 @@ enum Part {
     ShortOfBandwidth,
 }
 
-fn plan(inputs: &Inputs<'_>) -> Result<Division, NuCoreError> {
+/// See [`Planner`](crate::model_driven::Planner).
+pub(crate) fn plan(inputs: &Inputs<'_>) -> Result<Division, Box<dyn Error>> {
     let alpha = inputs.memory.node_gb_per_s;
     let largest = inputs.nodes.iter().map(|n| n.cpus).max().unwrap_or(0);
     let demand = |i: usize| inputs.memory.gb_per_s(&inputs.candidates[i].measured);

@@ -8,33 +8,19 @@
 
 use crate::model_driven::nodes::Division;
 use crate::model_driven::profiled::Measured;
-use crate::model_driven::{Candidate, Inputs, ModelDriven, Planner, SERIAL};
+use crate::model_driven::{Candidate, Inputs, SERIAL};
 use crate::section::Section;
 use mapper_predict::nupoco::dop::{self, DopPlan, DopRule};
 use mapper_predict::nupoco::network::{Averaging, NumaModel};
 use mapper_predict::nupoco::numa::{Locality, NumaMachine, NumaNode, NumaWorkload};
 use mapper_predict::nupoco::profile::{self, WorkRates};
 use mapper_predict::{Cycles, ModelError, NodeIndex, RequestsPerCycle, WorkloadIndex};
+use std::error::Error;
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "nupoco";
 
-/// The policy.
-pub(crate) type Nupoco = ModelDriven<SystemUtilisation>;
-
-/// NuPoCo's model and Algorithm 1.
-#[derive(Debug)]
-pub(crate) struct SystemUtilisation;
-
-impl Planner for SystemUtilisation {
-    const NAME: &'static str = NAME;
-
-    fn plan(inputs: &Inputs<'_>) -> Result<Division, String> {
-        plan(inputs).map_err(|error| error.to_string())
-    }
-}
-
-fn plan(inputs: &Inputs<'_>) -> Result<Division, ModelError> {
+/// See [`Planner`](crate::model_driven::Planner).
+pub(crate) fn plan(inputs: &Inputs<'_>) -> Result<Division, Box<dyn Error>> {
     let memory = &inputs.memory;
     let service = Cycles::new(memory.service_cycles)?;
     let link = Cycles::new(memory.link_cycles)?;

@@ -11,7 +11,6 @@ use mapper_model::Snapshot;
 /// The memory of a climber.
 pub(crate) trait Remembered {
     fn newcomer() -> Self;
-    /// The count decided last.
     fn decided(&self) -> u32;
 }
 
@@ -24,7 +23,6 @@ pub(crate) enum Situation {
     Changed,
 }
 
-/// The start of a decision.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) entitled: Vec<Entitlement>,

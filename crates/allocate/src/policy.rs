@@ -64,7 +64,6 @@ pub enum RestoreError {
 
 impl PolicyState {
     /// The state of a policy as data.
-    #[must_use]
     pub fn of(policy: &'static str, state: &impl Serialize) -> Self {
         Self {
             policy: policy.to_owned(),

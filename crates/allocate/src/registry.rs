@@ -1,6 +1,7 @@
 //! The table of all allocation policies.
 
 use crate::config::AllocationConfig;
+use crate::model_driven::{ModelDriven, Planner};
 use crate::policy::AllocationPolicy;
 use crate::{
     equal, fair, hill_climb, mapper, mapper_next, mapper_paper, max_speedup, nucore, nupoco,
@@ -62,19 +63,19 @@ pub static POLICIES: &[PolicyEntry] = &[
         name: nupoco::NAME,
         summary: "whole nodes where they make cores and memory busiest, by a queueing model",
         source: "NuPoCo §5.2 Algorithm 1",
-        build: |config| Box::new(nupoco::Nupoco::new(config.clone())),
+        build: |config| model_driven(nupoco::NAME, nupoco::plan, config),
     },
     PolicyEntry {
         name: max_speedup::NAME,
         summary: "the greatest sum of predicted speedups",
         source: "Cooperative §4.3 Algorithm 2",
-        build: |config| Box::new(max_speedup::MaxSpeedup::new(config.clone())),
+        build: |config| model_driven(max_speedup::NAME, max_speedup::plan, config),
     },
     PolicyEntry {
         name: nucore::NAME,
         summary: "on each node as many cores as its memory can feed, by an integer program",
         source: "NuCore §5, §6",
-        build: |config| Box::new(nucore::Nucore::new(config.clone())),
+        build: |config| model_driven(nucore::NAME, nucore::plan, config),
     },
     PolicyEntry {
         name: scalability::NAME,
@@ -90,13 +91,18 @@ pub static POLICIES: &[PolicyEntry] = &[
     },
 ];
 
+fn model_driven(
+    name: &'static str,
+    planner: Planner,
+    config: &AllocationConfig,
+) -> Box<dyn AllocationPolicy> {
+    Box::new(ModelDriven::new(name, planner, config.clone()))
+}
+
 /// A name that no policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown allocation policy {name:?}: give one of {}", names())]
-pub struct UnknownPolicy {
-    /// The name as given.
-    pub name: String,
-}
+#[error("unknown allocation policy {:?}: give one of {}", .0, names())]
+pub struct UnknownPolicy(String);
 
 fn names() -> String {
     let names: Vec<&str> = POLICIES.iter().map(|p| p.name).collect();
@@ -108,12 +114,8 @@ fn names() -> String {
 /// # Errors
 /// [`UnknownPolicy`] lists the valid names.
 pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
-    POLICIES
-        .iter()
-        .find(|p| p.name == name)
-        .ok_or_else(|| UnknownPolicy {
-            name: name.to_owned(),
-        })
+    let found = POLICIES.iter().find(|p| p.name == name);
+    found.ok_or_else(|| UnknownPolicy(name.to_owned()))
 }
 
 #[cfg(test)]

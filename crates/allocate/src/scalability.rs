@@ -70,7 +70,6 @@ impl Remembered for Member {
     }
 }
 
-/// A move under observation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Trial {
     giver: Option<AppId>,
@@ -81,7 +80,6 @@ struct Trial {
 
 impl Scalability {
     /// A policy that has decided nothing yet.
-    #[must_use]
     pub fn new(config: AllocationConfig) -> Self {
         Self {
             config,
@@ -91,7 +89,6 @@ impl Scalability {
     }
 
     /// The climb as C3PO's is described, which repeats what it has just undone [NuPoCo §7.3, §7.4].
-    #[must_use]
     pub fn without_memory(config: AllocationConfig) -> Self {
         Self {
             verdicts: Verdicts::Forgotten,

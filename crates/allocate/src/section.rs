@@ -13,7 +13,6 @@ const BELIEVED_AFTER: u32 = 2;
 /// CPUs that a serial application keeps busy, with some room for helpers.
 const SERIAL_BUSY: f64 = 1.1;
 
-/// The kind of section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Section {
@@ -42,7 +41,6 @@ impl Section {
     }
 }
 
-/// Tracks the sections of one application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SectionWatch {
     section: Section,
@@ -66,7 +64,6 @@ impl SectionWatch {
         self.section
     }
 
-    /// The section that is believed.
     pub(crate) const fn section(&self) -> Section {
         self.section
     }

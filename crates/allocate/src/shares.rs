@@ -21,7 +21,6 @@ pub struct FairShares {
 }
 
 /// Equation 1: `max(min, ⌊C·w/Σw⌋)`.
-#[must_use]
 pub fn fair_shares(contexts: u32, weights: &[f64], min: u32) -> FairShares {
     let total: f64 = weights.iter().sum();
     let shares: Vec<u32> = weights
@@ -55,7 +54,6 @@ pub struct Claim {
 }
 
 /// Fair shares within limits, rounded down; one each with more applications than CPUs.
-#[must_use]
 pub fn bounded_shares(contexts: u32, claims: &[Claim]) -> Vec<u32> {
     if claims.len() as u64 >= u64::from(contexts) {
         return vec![1; claims.len()];
@@ -145,9 +143,7 @@ pub fn hand_out_remainder(contexts: u32, claims: &[Claim], shares: &mut [u32]) {
     }
 }
 
-/// The slot of the `place`-th application when there are more applications than CPUs
-/// [readings R3.16].
-#[must_use]
+/// The slot of the `place`-th of more applications than CPUs [readings R3.16].
 pub const fn slot(place: u32, contexts: u32) -> u32 {
     if contexts == 0 { 0 } else { place % contexts }
 }

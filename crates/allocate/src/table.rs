@@ -67,7 +67,6 @@ impl<T> AppTable<T> {
         Changes { came, left }
     }
 
-    /// The memory of the application at a place.
     pub(crate) fn at(&self, place: usize) -> &T {
         &self.entries[place].memory
     }
@@ -76,22 +75,18 @@ impl<T> AppTable<T> {
         &mut self.entries[place].memory
     }
 
-    /// All memories in order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.entries.iter().map(|e| &e.memory)
     }
 
-    /// All applications in order, with their memories.
     pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = (AppId, &T)> {
         self.entries.iter().map(|e| (e.app, &e.memory))
     }
 
-    /// All memories in order, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
         self.entries.iter_mut().map(|e| &mut e.memory)
     }
 
-    /// The place of an application.
     pub(crate) fn place_of(&self, app: AppId) -> Option<usize> {
         self.entries.iter().position(|e| e.app == app)
     }

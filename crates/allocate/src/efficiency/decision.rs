@@ -26,9 +26,7 @@ pub(crate) struct Scratch {
     pub(crate) fresh: Option<f64>,
     /// CPUs it is owed or wants to try.
     pub(crate) want: u32,
-    /// Its request is a trial.
     pub(crate) on_trial: bool,
-    /// Its performance entered a new phase.
     pub(crate) new_phase: bool,
     /// A trial of fewer CPUs has just been undone.
     pub(crate) returned: bool,
@@ -122,13 +120,9 @@ impl<'t> Decision<'t> {
         self.scratch[place].noise
     }
 
-    /// The metrics of an application at the count it holds now.
     pub(crate) fn metrics(&self, place: usize) -> Metrics {
-        Metrics::of(
-            self.curve(place),
-            self.count(place),
-            &self.metrics_rules(place),
-        )
+        let rules = self.metrics_rules(place);
+        Metrics::of(self.curve(place), self.count(place), &rules)
     }
 
     pub(crate) fn metrics_rules(&self, place: usize) -> MetricsRules {
@@ -181,7 +175,6 @@ impl<'t> Decision<'t> {
         spare
     }
 
-    /// The performance known at a count.
     pub(crate) fn known(&self, place: usize, cpus: u32) -> Option<Reference> {
         let point = self.curve(place).at(cpus)?;
         Some(Reference {
@@ -190,7 +183,6 @@ impl<'t> Decision<'t> {
         })
     }
 
-    /// The basic step of an application.
     pub(crate) fn base_step(&self, place: usize) -> u32 {
         self.config.step_for(self.usable, self.scratch[place].fair)
     }
@@ -256,13 +248,11 @@ impl<'t> Decision<'t> {
         if target >= cpus || self.scratch[place].returned || in_vain(self, place, target) {
             return;
         }
-        let (own, pool) = (Holder::App(place), Holder::Pool);
-        self.accounts.shift(own, pool, cpus - target);
+        self.accounts.resize(place, target);
         self.scratch[place].moved = true;
         self.begin_trial(place, before, Vec::new());
     }
 
-    /// Notes that an application tries the count it now holds.
     pub(crate) fn begin_trial(&mut self, place: usize, before: Reference, sources: Vec<Source>) {
         let cpus = self.count(place);
         let member = self.members.at_mut(place);
@@ -272,16 +262,12 @@ impl<'t> Decision<'t> {
             waited: 0,
         });
         member.restart_samples(cpus);
-        let (from, to) = (before.cpus, cpus);
-        let bottleneck = self.app(place).profile.bottleneck;
-        self.say(
-            place,
-            Reason::Exploring {
-                from,
-                to,
-                bottleneck,
-            },
-        );
+        let reason = Reason::Exploring {
+            from: before.cpus,
+            to: cpus,
+            bottleneck: self.app(place).profile.bottleneck,
+        };
+        self.say(place, reason);
     }
 
     /// Whether an application tries another count; its count must not change then.
@@ -313,8 +299,7 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Returns an application to the count before its trial. CPUs of an upward trial go back to their
-    /// sources.
+    /// Returns an application to the count before its trial, and CPUs of an upward trial to their sources.
     pub(crate) fn go_back(&mut self, place: usize) {
         let Mode::Exploring(trial) = &self.members.at(place).mode else {
             return;
@@ -323,8 +308,7 @@ impl<'t> Decision<'t> {
         self.members.at_mut(place).settle();
         let cpus = self.count(place);
         if cpus < from {
-            self.accounts
-                .shift(Holder::Pool, Holder::App(place), from - cpus);
+            self.accounts.resize(place, from);
         } else {
             self.give_back(place, cpus - from, &sources);
         }
@@ -399,10 +383,9 @@ impl<'t> Decision<'t> {
                     "exploring"
                 }
                 Mode::Steady => {
-                    if member.holdoff > 0 {
-                        reasons.push(Reason::HoldingOff {
-                            intervals: member.holdoff,
-                        });
+                    let intervals = member.holdoff;
+                    if intervals > 0 {
+                        reasons.push(Reason::HoldingOff { intervals });
                     }
                     if reasons.is_empty() {
                         reasons.push(Reason::Steady);

@@ -1,20 +1,19 @@
 //! The verdict on a tried count where samples scatter.
 //!
-//! The printed rule compares two means of two samples with 5 % [MAPPER §3.3]; with a scatter of 5 % that
-//! accepts and undoes trials by chance. Here the trial goes on while the samples do not suffice. Unit:
-//! relative performance; elasticity ([`fit`](super::fit)).
+//! The printed rule compares two means of two samples with 5 % [MAPPER §3.3], which accepts and undoes
+//! trials by chance where samples scatter as much. Here the trial goes on while the samples do not suffice.
+//! Unit: relative performance; elasticity ([`fit`](super::fit)).
 //!
-//! Every question is whether some quantity is nothing or twice what is required, and Wald's sequential
-//! test answers it as soon as the likelihood ratio allows ([`sequential`]). Without scatter that is
-//! after one sample, and the answer is the printed rule's.
+//! Every question is whether some quantity is nothing or twice what is required; Wald's sequential test
+//! ([`sequential`]) answers it as soon as the likelihood ratio allows: without scatter after one sample,
+//! as the printed rule does.
 //!
-//! * *Growth* is kept if the slope of the curve around the tried count is half of perfect scaling, or
-//!   what the threshold asks for where that is less [readings R3.8]. The slope rests on everything
-//!   measured within a factor of two, but the last step alone must not be plainly in vain.
-//! * *Shrinking* is kept if the slope is below one half, and performance is about as good as the best
-//!   known (95 %) and above the promise [readings R3.7]; where that is not sure it is undone. It also
-//!   shows others how efficient the application is, so it lasts until its slope is known, unless the
-//!   loss is plain.
+//! * *Growth* is kept if the slope around the tried count is half of perfect scaling, or what the threshold
+//!   asks for where that is less [readings R3.8]. The slope rests on everything measured within a factor of
+//!   two, but the last step alone must not be plainly in vain.
+//! * *Shrinking* is kept if the slope is below one half, and performance is about as good as the best known
+//!   (95 %) and above the promise [readings R3.7]. It lasts until the slope is known, unless the loss is
+//!   plain, as it also shows others how efficient the application is.
 //!
 //! An answer is [`Certainty::Clear`] only if it would stand were the slope off by some standard errors;
 //! a guess may be tried again after a while.
@@ -54,8 +53,7 @@ pub(crate) struct SampledTrial {
     pub(crate) min_guaranteed: Option<f64>,
 }
 
-/// The rules of the test: the gain that makes a count better, how sure the answer must be, and the
-/// samples after which a guess is taken.
+/// The gain that makes a count better, how sure the answer must be, and the samples before a guess.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct TestRules {
     pub(crate) threshold: f64,
@@ -136,7 +134,6 @@ const fn certainty(doubtful: bool) -> Certainty {
     }
 }
 
-/// The answer of a sequential test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Yes,
@@ -155,7 +152,6 @@ impl Answer {
         }
     }
 
-    /// The answer to the opposite question.
     const fn opposite(self) -> Self {
         match self {
             Self::Yes => Self::No,
@@ -166,8 +162,7 @@ impl Answer {
     }
 }
 
-/// Wald's sequential test of nothing against twice what is required, for a value known to this standard
-/// error.
+/// Wald's sequential test of 0 against twice what is required, at this standard error.
 fn sequential(value: f64, required: f64, error: f64, confidence: Confidence) -> Answer {
     let p = confidence.get();
     let margin = (p / (1.0 - p)).ln() * error * error / (2.0 * required.abs()).max(1e-6);

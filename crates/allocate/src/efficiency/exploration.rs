@@ -30,7 +30,6 @@ pub enum Direction {
 }
 
 /// The direction that the bottleneck suggests [MAPPER §3.3, readings R3.9].
-#[must_use]
 pub const fn direction(bottleneck: Bottleneck, cpus: u32, cpus_per_socket: u32) -> Direction {
     match bottleneck {
         Bottleneck::Memory => Direction::Fewer,
@@ -55,7 +54,6 @@ pub enum Stride {
 }
 
 /// The next count in a direction, within 1 and `usable` [readings "State machine" step 5].
-#[must_use]
 pub fn step(cpus: u32, direction: Direction, stride: Stride, usable: u32) -> u32 {
     let next = match (direction, stride) {
         (Direction::Stay, _) => cpus,
@@ -135,7 +133,6 @@ pub struct PlainTrial {
 }
 
 /// The rule as printed [MAPPER §3.3, readings R3.7].
-#[must_use]
 pub fn judge_plain(trial: &PlainTrial) -> Judgement {
     let gain = relative(trial.perf, trial.prev_perf);
     let keeps_promise = trial.min_guaranteed.is_none_or(|min| trial.perf >= min);
@@ -156,7 +153,6 @@ pub fn judge_plain(trial: &PlainTrial) -> Judgement {
     }
 }
 
-/// The relative gain of one performance over another.
 pub(crate) fn relative(new: f64, old: f64) -> f64 {
     if old > 0.0 {
         (new - old) / old

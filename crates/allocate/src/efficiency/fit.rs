@@ -18,7 +18,6 @@ const REACH: f64 = std::f64::consts::LN_2;
 /// Standard errors by which a count's own samples must differ from the line to overrule it.
 const MISFIT: f64 = 4.0;
 
-/// The line around one count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct LocalFit {
     /// Performance at the count, and its relative standard error.
@@ -28,16 +27,14 @@ pub(crate) struct LocalFit {
     pub(crate) elasticity: Option<Elasticity>,
 }
 
-/// Relative change of performance per relative change of the count: 1 for perfect scaling, 0 for none,
-/// negative where more is worse.
+/// Relative change of performance per relative change of the count: 1 for perfect scaling.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Elasticity {
     pub(crate) value: f64,
     pub(crate) standard_error: f64,
 }
 
-/// Fits the line around `cpus`; `None` where nothing is known within reach, or the scatter is unknown
-/// or none.
+/// Fits the line around `cpus`; `None` where nothing within reach is known, or no scatter is.
 pub(crate) fn around(curve: &PerformanceCurve, cpus: u32, noise: Noise) -> Option<LocalFit> {
     if cpus == 0 || noise.relative_sd <= 0.0 || noise.degrees_of_freedom < 1.0 {
         return None;

@@ -11,7 +11,6 @@
 use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
 
-/// CPUs given away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Gift {
     pub(crate) taker: AppId,
@@ -36,12 +35,10 @@ impl Loans {
         }
     }
 
-    /// The count it is to have again.
     pub(crate) const fn due(&self) -> u32 {
         self.due
     }
 
-    /// The loans, each borrower once, the latest last.
     pub(crate) fn borrowed(&self) -> &[Gift] {
         &self.borrowed
     }

@@ -14,7 +14,6 @@ pub(crate) struct State {
     pub(crate) usable: u32,
 }
 
-/// One application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) standing: Standing,
@@ -22,7 +21,6 @@ pub(crate) struct Member {
     pub(crate) terms: Option<Request>,
     /// The count it was given by the last decision.
     pub(crate) cpus: u32,
-    /// Its fair share at the last decision.
     pub(crate) fair: u32,
     /// [`Profile::epoch`](mapper_model::Profile::epoch) of its curve.
     pub(crate) epoch: u64,
@@ -45,9 +43,7 @@ pub(crate) struct Member {
     /// Successful trials in a row in the same direction.
     pub(crate) streak: u32,
     pub(crate) heading: Direction,
-    /// Its bottleneck at the last decision.
     pub(crate) bottleneck: Bottleneck,
-    /// Intervals in the steady state.
     pub(crate) steady_for: u32,
     /// The phase it is in by its regions, from 1; 0 where that is not known.
     #[serde(default)]
@@ -113,10 +109,7 @@ impl Request {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     /// It is being measured at its count and neither tries nor gives.
-    Measuring {
-        /// Intervals measured.
-        done: u32,
-    },
+    Measuring { done: u32 },
     /// Nothing is being tried.
     Steady,
     /// It tries another count.
@@ -130,7 +123,6 @@ impl Default for Mode {
 /// A count that is being tried: the one the application holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Trial {
-    /// The count before, with its performance then.
     pub(crate) before: Reference,
     /// Where the CPUs of an upward trial came from.
     pub(crate) sources: Vec<Source>,
@@ -161,17 +153,14 @@ pub(crate) struct TrialHistory {
 }
 
 impl TrialHistory {
-    /// Whether more than `cpus` CPUs may be tried.
     pub(crate) fn open_above(&self, cpus: u32) -> bool {
         self.rest == 0 && self.closed_at.is_none_or(|at| cpus < at)
     }
 
-    /// Whether fewer than `cpus` CPUs may be tried.
     pub(crate) fn open_below(&self, cpus: u32) -> bool {
         self.rest == 0 && self.closed_at.is_none_or(|at| cpus > at)
     }
 
-    /// Whether the last trial was in vain.
     pub(crate) const fn tried_in_vain(&self) -> bool {
         self.fruitless > 0
     }
@@ -198,7 +187,6 @@ impl TrialHistory {
         self.doubt = 0;
     }
 
-    /// A trial was worth it.
     pub(crate) fn succeed(&mut self) {
         *self = Self::default();
     }
@@ -230,7 +218,6 @@ impl Member {
         };
     }
 
-    /// Nothing is tried any more.
     pub(crate) fn settle(&mut self) {
         self.mode = Mode::Steady;
         self.steady_for = 0;
@@ -279,7 +266,6 @@ impl Member {
         }
     }
 
-    /// Records a gift.
     pub(crate) fn give(&mut self, taker: AppId, cpus: u32) {
         // Gifts older than these are beyond undoing.
         const REMEMBERED: usize = 16;

@@ -31,7 +31,6 @@ pub struct Outcome {
 }
 
 /// Gives newcomers (those without CPUs) their fair shares.
-#[must_use]
 pub fn arrival(contexts: u32, members: &[Member], min: u32) -> Outcome {
     change(contexts, members, min, |member, fair| {
         if member.cpus == 0 { fair } else { 0 }
@@ -39,7 +38,6 @@ pub fn arrival(contexts: u32, members: &[Member], min: u32) -> Outcome {
 }
 
 /// After a departure: the shares of those that stay, which keep their counts.
-#[must_use]
 pub fn departure(contexts: u32, members: &[Member], min: u32) -> Outcome {
     change(contexts, members, min, |_, _| 0)
 }

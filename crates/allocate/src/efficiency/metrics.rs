@@ -30,7 +30,6 @@ pub enum PointValue {
 
 impl PointValue {
     /// The performance at a point.
-    #[must_use]
     pub const fn of(self, point: &CurvePoint) -> f64 {
         match self {
             Self::LastTwo => point.perf,
@@ -129,7 +128,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// The metrics of an application with this curve that holds `cpus` CPUs.
-    #[must_use]
     pub fn of(curve: &PerformanceCurve, cpus: u32, rules: &MetricsRules) -> Self {
         let points = curve.points();
         let up_to_fair = &points[..points.partition_point(|p| p.cpus <= rules.fair)];
@@ -205,7 +203,6 @@ pub struct Efficiency {
 }
 
 /// The efficiency at every known count.
-#[must_use]
 pub fn efficiencies(curve: &PerformanceCurve, value: PointValue) -> Vec<Efficiency> {
     let eff = |point: &CurvePoint| value.of(point) / f64::from(point.cpus);
     let max = curve.points().iter().map(eff).fold(0.0, f64::max);
@@ -221,7 +218,6 @@ pub fn efficiencies(curve: &PerformanceCurve, value: PointValue) -> Vec<Efficien
 }
 
 /// Performance at a count on the line between two known ones; `None` outside what is known.
-#[must_use]
 pub fn interpolated(curve: &PerformanceCurve, cpus: u32, value: PointValue) -> Option<f64> {
     let points = curve.points();
     let above = points.partition_point(|p| p.cpus < cpus);
@@ -234,9 +230,7 @@ pub fn interpolated(curve: &PerformanceCurve, cpus: u32, value: PointValue) -> O
     Some(value.of(lower) + part * (value.of(upper) - value.of(lower)))
 }
 
-/// Whether the promise is broken: performance below it by more than the tolerance
-/// [MAPPER §3.3, readings R3.5].
-#[must_use]
+/// Whether performance is below the promise by more than the tolerance [MAPPER §3.3, readings R3.5].
 pub fn promise_broken(performance: f64, min_guaranteed: f64, tolerance: f64) -> bool {
     performance < (1.0 - tolerance) * min_guaranteed
 }

@@ -89,8 +89,7 @@ impl Decision<'_> {
         }
     }
 
-    /// For how many intervals an application has been measured at its count, if long enough and with a
-    /// new sample.
+    /// Intervals measured at the present count, if enough and with a new sample.
     pub(crate) fn measured_for(&self, place: usize) -> Option<u32> {
         self.scratch[place].fresh?;
         match self.members.at(place).mode {

@@ -23,8 +23,7 @@ pub struct Bidder {
     pub want: u32,
     /// Its normalized efficiency. Without one it takes no spare CPUs and gives none.
     pub norm_eff: Option<f64>,
-    /// The error of that: a victim must be less efficient by more than both margins, as independent
-    /// errors.
+    /// The error of that; a victim must be less efficient by more than both margins.
     pub margin: f64,
     /// How it scales around its present count, with an error. It ranks more surely than two efficiencies
     /// close to 1, and replaces the margins where it is known of both.
@@ -102,7 +101,6 @@ pub enum Passes {
 }
 
 /// Runs a round.
-#[must_use]
 pub fn round(free: u32, bidders: &[Bidder], passes: Passes) -> Round {
     let mut table = Table {
         bidders,

@@ -6,11 +6,9 @@ use crate::efficiency::exploration::Direction;
 use crate::efficiency::metrics::Metrics;
 use mapper_model::Confidence;
 
-/// Standard deviations of a sample by which performance is to differ, with perfect scaling, when an
-/// application tries fewer CPUs.
+/// Standard deviations by which performance is to differ, with perfect scaling, in a trial of fewer CPUs.
 const CONTRAST: f64 = 3.5;
 
-/// The confidence of tests.
 pub(super) const fn confidence(decision: &Decision<'_>) -> Confidence {
     let Acceptance::Welch { confidence, .. } = decision.config.acceptance;
     confidence
@@ -46,8 +44,7 @@ pub(super) fn spare(decision: &Decision<'_>, place: usize, metrics: &Metrics) ->
     spare
 }
 
-/// By how many CPUs fewer an application shows how it scales, without breaking its promise even if it
-/// scales perfectly.
+/// How many CPUs fewer show how it scales, without breaking its promise if it scales perfectly.
 pub(super) fn contrasting_step(decision: &Decision<'_>, place: usize, cpus: u32) -> u32 {
     let noise = decision.noise(place).relative_sd;
     let cpus = f64::from(cpus);

@@ -30,7 +30,6 @@ const MEASURED_AT_MOST: u32 = 4;
 /// Part of the threshold to which the mean is to be known before anything is tried.
 const KNOWN_TO: f64 = 0.5;
 
-/// The name it is selected by.
 pub(crate) const NAME: &str = "mapper";
 
 /// The policy. See the [module](self).
@@ -41,7 +40,6 @@ pub(crate) struct Mapper {
 }
 
 impl Mapper {
-    /// A policy that has decided nothing yet.
     pub(crate) fn new(config: AllocationConfig) -> Self {
         Self {
             config,
@@ -117,8 +115,7 @@ fn is_measured(decision: &Decision<'_>, place: usize) -> bool {
     !vague || done >= MEASURED_AT_MOST * decision.config.initial_intervals
 }
 
-/// Whether an application's gifts broke its promise: the mean since the gift is below the floor by more
-/// than the scatter explains.
+/// Whether gifts broke the promise: the mean since is below the floor by more than the scatter explains.
 fn breach(decision: &Decision<'_>, place: usize) -> Option<Breach> {
     // One that reports spare CPUs is not kept from its promise by others.
     if counts::declared(decision, place) > 0 || counts::is_serial(decision, place) {

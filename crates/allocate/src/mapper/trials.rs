@@ -45,7 +45,6 @@ fn judgement(decision: &Decision<'_>, place: usize, trial: &Trial) -> Option<Jud
     Some(evidence::judge_significant(&sampled, noise, &rules))
 }
 
-/// Acts on a judgement.
 fn conclude(decision: &mut Decision<'_>, place: usize, from: u32, judgement: Judgement) {
     let cpus = decision.count(place);
     let upward = cpus > from;

@@ -28,7 +28,6 @@ pub(crate) enum Company {
     Together,
 }
 
-/// A program that has left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Earlier {
     pub(crate) name: AppName,
@@ -41,7 +40,6 @@ pub(crate) struct Earlier {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Learner {
     name: Option<AppName>,
-    /// The count decided last.
     pub(crate) cpus: u32,
     /// Intervals and seconds measured there since.
     pub(crate) here: u32,
@@ -92,7 +90,6 @@ impl Learner {
         })
     }
 
-    /// Is given this many CPUs.
     pub(crate) fn decide(&mut self, cpus: u32) {
         if self.cpus != cpus {
             self.cpus = cpus;

@@ -67,7 +67,6 @@ struct State {
     earlier: Vec<Earlier>,
     /// Times [`Rules::gain`] that the next change must bring.
     caution: f64,
-    /// The names of those that run.
     names: Vec<AppName>,
     stage: Stage,
     mixes: Mixes,
@@ -75,19 +74,16 @@ struct State {
     inspected: bool,
     /// For how long they have run together.
     together_s: f64,
-    /// When the last interval ended.
     read_ns: Option<u64>,
 }
 
 impl MapperNext {
     /// A policy that has decided nothing yet.
-    #[must_use]
     pub fn new(config: AllocationConfig) -> Self {
         Self::with(config, Rules::default())
     }
 
     /// The same by other rules.
-    #[must_use]
     pub fn with(config: AllocationConfig, rules: Rules) -> Self {
         Self {
             config,

@@ -69,8 +69,7 @@ pub(crate) enum Law {
     Universal,
 }
 
-/// Knowledge besides rates: the CPUs of a region, when the threads are known to wait for each other's
-/// data, and the law.
+/// The CPUs of a region, when the threads are known to wait for each other's data, and the law.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Hints {
     pub(crate) together_within: Option<u32>,
@@ -126,7 +125,6 @@ impl Outlook {
         })
     }
 
-    /// The logarithm of the speed at a count.
     pub(crate) fn ln_speed(&self, cpus: u32) -> f64 {
         self.ln_speed_at(self.ln_rate(cpus).exp())
     }
@@ -136,7 +134,6 @@ impl Outlook {
         -(self.serial_per_work + 1.0 / rate.max(f64::MIN_POSITIVE)).ln()
     }
 
-    /// The logarithm of the parallel rate at a count.
     pub(crate) fn ln_rate(&self, cpus: u32) -> f64 {
         if let Some(law) = self.universal {
             return law.ln_rate(cpus);

@@ -20,7 +20,6 @@ pub(crate) struct Candidate {
     /// Its outlook, once it has been measured.
     pub(crate) outlook: Option<Outlook>,
     pub(crate) owed: Entitlement,
-    /// CPUs it holds.
     pub(crate) now: u32,
     /// Logarithm of the share of its fair speed that it is promised; and the same at the count it holds,
     /// with less margin.
@@ -72,7 +71,6 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The present counts.
     pub(crate) fn now(&self) -> Vec<u32> {
         self.candidates.iter().map(|c| c.now).collect()
     }

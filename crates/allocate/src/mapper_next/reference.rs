@@ -11,7 +11,6 @@ use super::tally::RatePoint;
 use mapper_model::AppName;
 use serde::{Deserialize, Serialize};
 
-/// Mixes that are remembered.
 const REMEMBERED: usize = 64;
 
 /// The stage of the programs that run.
@@ -34,8 +33,7 @@ impl Stage {
     }
 }
 
-/// Programs that ran together: their sorted names, the speed of each under the static fair share, and the
-/// stage they came to.
+/// Programs that ran together, by name: their speeds under the static fair share, and the stage reached.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Mix {
     names: Vec<AppName>,

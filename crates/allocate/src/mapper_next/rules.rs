@@ -39,7 +39,6 @@ pub struct Rules {
 
 impl Rules {
     /// The usual rules with these parts.
-    #[must_use]
     pub fn of(parts: Parts) -> Self {
         let mut rules = Self {
             parts,
@@ -115,7 +114,6 @@ impl Parts {
         !matches!(self, Self::NoReference)
     }
 
-    /// How CPUs are divided.
     pub(crate) const fn dividing(self) -> Dividing {
         match self {
             Self::Greedy => Dividing::OneByOne,

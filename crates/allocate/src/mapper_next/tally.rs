@@ -124,7 +124,6 @@ pub(crate) enum Placed {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tallies {
     counts: Vec<Tally>,
-    /// Under the static fair share.
     reference: Option<Tally>,
 }
 
@@ -147,7 +146,6 @@ pub(crate) struct RatePoint {
 pub(crate) struct Split {
     /// Parallel rates by ascending count.
     pub(crate) points: Vec<RatePoint>,
-    /// The parallel rate under the static fair share.
     pub(crate) reference: Option<RatePoint>,
     /// Seconds in serial parts for each unit of parallel work.
     pub(crate) serial_per_work: f64,

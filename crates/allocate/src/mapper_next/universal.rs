@@ -21,8 +21,7 @@ const EXPECTED: f64 = 0.15;
 pub(crate) struct Universal([f64; 3]);
 
 impl Universal {
-    /// The law that fits best; `None` when no rate is known, or none fits. `power` is the power of the count
-    /// by which a rate is expected to grow.
+    /// The law that fits best, if any; `power` is the power of the count by which a rate should grow.
     pub(crate) fn fit(split: &Split, power: f64) -> Option<Self> {
         let (first, last) = (split.points.first()?, split.points.last()?);
         let guess = |from: &RatePoint, times: f64| {

@@ -27,7 +27,6 @@ struct Asked {
     own: f64,
 }
 
-/// Sums of traffic.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TrafficSum(Vec<Asked>);
 
@@ -69,8 +68,7 @@ impl TrafficSum {
     }
 }
 
-/// The traffic of the CPUs of a node: the share that the node serves itself, and how much it is, relative
-/// to the mean of all nodes.
+/// The share of its traffic that a node serves itself, and the traffic relative to the mean of all nodes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct NodeLocality {
     node: NodeId,

@@ -30,7 +30,7 @@ use mapper_model::{
 use nodes::{Division, Limits, NodeCapacity, Surplus};
 use profiled::{Knowledge, Measured, News, Profiled, Sampling};
 use serde::{Deserialize, Serialize};
-use std::marker::PhantomData;
+use std::error::Error;
 
 /// The reason of a serial section.
 pub(crate) const SERIAL: &str = "a serial section gets one core";
@@ -46,7 +46,6 @@ const LINK_FACTOR: f64 = 4.5;
 pub(crate) struct Candidate {
     pub(crate) measured: Measured,
     pub(crate) section: Section,
-    /// Its fair share.
     pub(crate) fair: u32,
     pub(crate) weight: f64,
     /// Its limits, which a model may ignore: they are applied afterwards.
@@ -119,30 +118,22 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// CPUs to divide.
     pub(crate) fn cpus(&self) -> u32 {
         self.nodes.iter().map(|n| n.cpus).sum()
     }
 }
 
-/// A model that divides CPUs.
-pub(crate) trait Planner: Send + std::fmt::Debug {
-    /// The name of the policy.
-    const NAME: &'static str;
+/// A model that divides CPUs among the applications, at least one each. With an error every
+/// application has its fair share.
+pub(crate) type Planner = fn(&Inputs<'_>) -> Result<Division, Box<dyn Error>>;
 
-    /// Divides the CPUs among the applications, at least one each.
-    ///
-    /// # Errors
-    /// Why the model gives no answer; every application then has its fair share.
-    fn plan(inputs: &Inputs<'_>) -> Result<Division, String>;
-}
-
-/// A policy that decides by the model `P`.
+/// A policy that decides by a model.
 #[derive(Debug)]
-pub(crate) struct ModelDriven<P> {
+pub(crate) struct ModelDriven {
+    name: &'static str,
+    planner: Planner,
     config: AllocationConfig,
     state: State,
-    planner: PhantomData<P>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -174,13 +165,13 @@ enum Phase {
     Planned,
 }
 
-impl<P: Planner> ModelDriven<P> {
-    /// A policy that has decided nothing yet.
-    pub(crate) fn new(config: AllocationConfig) -> Self {
+impl ModelDriven {
+    pub(crate) fn new(name: &'static str, planner: Planner, config: AllocationConfig) -> Self {
         Self {
+            name,
+            planner,
             config,
             state: State::default(),
-            planner: PhantomData,
         }
     }
 
@@ -198,7 +189,6 @@ impl<P: Planner> ModelDriven<P> {
         }
     }
 
-    /// Decides anew.
     fn decide(&self, snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Decided {
         let places: Vec<usize> = (0..entitled.len())
             .filter(|&i| !entitled[i].fixed)
@@ -238,7 +228,6 @@ impl<P: Planner> ModelDriven<P> {
             })
     }
 
-    /// Asks the model.
     fn ask(
         &self,
         snapshot: &Snapshot<'_>,
@@ -258,7 +247,7 @@ impl<P: Planner> ModelDriven<P> {
         if inputs.cpus() < candidates.len() as u32 || open.len() != inputs.cpus() {
             return Err("too few CPUs beside those that must not be resized".to_owned());
         }
-        let mut division = P::plan(&inputs)?;
+        let mut division = (self.planner)(&inputs).map_err(|error| error.to_string())?;
         if division.counts.len() != candidates.len()
             || division.counts.iter().sum::<u32>() > inputs.cpus()
         {
@@ -358,9 +347,9 @@ fn cache_capacities(topology: &Topology, open: &CpuSet) -> Vec<u32> {
         .collect()
 }
 
-impl<P: Planner> AllocationPolicy for ModelDriven<P> {
+impl AllocationPolicy for ModelDriven {
     fn name(&self) -> &'static str {
-        P::NAME
+        self.name
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
@@ -445,11 +434,11 @@ impl<P: Planner> AllocationPolicy for ModelDriven<P> {
     }
 
     fn save(&self) -> PolicyState {
-        PolicyState::of(P::NAME, &self.state)
+        PolicyState::of(self.name, &self.state)
     }
 
     fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
-        self.state = state.read(P::NAME)?;
+        self.state = state.read(self.name)?;
         Ok(())
     }
 }

@@ -43,7 +43,6 @@ pub(crate) enum Surplus {
     Declined,
 }
 
-/// The limits of one application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
     pub(crate) min: u32,

@@ -15,7 +15,6 @@ const ANOTHER: f64 = 0.2;
 /// Lengths of a profile between two on CPUs that slow every application down: 5 % of the time.
 const APART: u32 = 20;
 
-/// What was measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) misses_per_cycle: f64,
@@ -45,7 +44,6 @@ pub(crate) enum Sampling {
     NotNow,
 }
 
-/// The profile of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Profiled {
     watch: SectionWatch,
@@ -120,7 +118,6 @@ impl Profiled {
         self.news(&before, wanted)
     }
 
-    /// Measures anew.
     fn forget(&mut self) {
         self.sum = 0.0;
         self.samples = 0;
@@ -159,7 +156,6 @@ impl Profiled {
         }
     }
 
-    /// Intervals measured so far.
     pub(crate) const fn samples(&self) -> u32 {
         self.samples
     }
