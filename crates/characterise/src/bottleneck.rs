@@ -77,7 +77,6 @@ pub struct Contender {
 
 /// The indices of the contenders in the order of placement: sharing, memory, compute, none; within a
 /// class the more severe first, equal ones in their order [MAPPER §3.4, readings "MAPPER refinement"].
-#[must_use]
 pub fn mapping_order(contenders: &[Contender]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..contenders.len()).collect();
     order.sort_by(|&a, &b| {

@@ -23,7 +23,6 @@ pub struct Characteriser {
 
 impl Characteriser {
     /// A characteriser without any observation.
-    #[must_use]
     pub fn new(config: CharacteriserConfig) -> Self {
         Self {
             config,
@@ -68,19 +67,16 @@ impl Characteriser {
     }
 
     /// The profile of one application.
-    #[must_use]
     pub fn profile(&self, app: AppId) -> Option<&Profile> {
         self.profiles().find(|profile| profile.app == app)
     }
 
     /// The settings.
-    #[must_use]
     pub const fn config(&self) -> &CharacteriserConfig {
         &self.config
     }
 
     /// Its memory.
-    #[must_use]
     pub const fn state(&self) -> &CharacteriserState {
         &self.state
     }
@@ -161,8 +157,7 @@ mod tests {
                 .observe(&observation, &self.topology, &self.profile);
         }
 
-        /// One application on `cpus` CPUs that retired `ipc` instructions per nominal cycle in the
-        /// last `after_ns`.
+        /// One application that retired `ipc` instructions per nominal cycle in the last `after_ns`.
         fn run(&mut self, trigger: Trigger, after_ns: u64, cpus: u32, ipc: f64) -> &Profile {
             self.counted += (after_ns as f64 * ipc) as u64;
             let app = counting(1, cpus, self.counted, self.now_ns + after_ns);
@@ -188,8 +183,7 @@ mod tests {
             self.observe(trigger, after_ns, vec![app(1, cpus, Reading::default())]);
         }
 
-        /// Some intervals of one application in a region that retires `ipc` and waits a part of each
-        /// second; the profile after each.
+        /// Some intervals of one application in a region that retires `ipc`; the profile after each.
         fn in_region(&mut self, times: usize, region: u64, cpus: u32, ipc: f64) -> Vec<Profile> {
             (0..times)
                 .map(|_| in_region(self, region, cpus, ipc, 0.0))
@@ -331,8 +325,7 @@ mod tests {
         machine.counted += (SECOND as f64 * ipc) as u64;
         let now_ns = machine.now_ns + SECOND;
         let mut observed = counting(1, cpus, machine.counted, now_ns);
-        // Its one thread is on a CPU all the time; the region never ends, so that there is no
-        // progress to go by.
+        // Its one thread is always on a CPU; the region never ends, so there is no progress to go by.
         observed.reading.cpu_time_ns = Some(now_ns);
         observed.reading.runtime = Some(RuntimeProgress {
             region,

@@ -16,13 +16,11 @@ pub struct CharacteriserConfig {
     pub phase_threshold: f64,
     /// How a new phase is distinguished from noise.
     pub phase_test: PhaseTest,
-    /// Whether occurrences in the history must exceed the threshold or only reach it
-    /// [SAM-MPH §4.3; readings "SAM-MPH classification"].
+    /// Whether occurrences must exceed the threshold or only reach it [SAM-MPH §4.3; readings].
     pub history: Strictness,
     /// Consecutive intervals in which a bottleneck must show before it is believed.
     pub bottleneck_intervals: u32,
-    /// Consecutive intervals in which a better source of performance must answer to replace the
-    /// one in use.
+    /// Consecutive intervals after which a better source of performance replaces the one in use.
     pub source_upgrade_intervals: u32,
     /// Consecutive intervals in which the source in use may be silent before a lesser one replaces
     /// it: long enough for parallel regions of several intervals.

@@ -50,7 +50,6 @@ pub struct HistoryRules {
 
 impl HistoryRules {
     /// The rules of a machine.
-    #[must_use]
     pub fn of(machine: &MachineProfile, strictness: Strictness) -> Self {
         Self {
             intervals: machine.history_intervals,

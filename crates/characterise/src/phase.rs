@@ -3,12 +3,11 @@
 //! MAPPER explores again when performance per CPU moved by more than 5 % or the bottleneck changed
 //! [MAPPER §3.3, Algorithm 1 line 13]. On single readings ([`plain`]) that fires on noise. The
 //! detector compares each sample with the mean of the first samples of the phase at this CPU count;
-//! the deviation must also be significant against the scatter, and the next sample must confirm it,
-//! unless samples do not scatter at all. Until then the sample is held back from the curve; if it is
-//! not confirmed, it is dropped.
+//! the deviation must also be significant, and confirmed by the next sample unless samples do not
+//! scatter. Until then the sample is held back from the curve; if it is not confirmed, it is dropped.
 //!
-//! The reference stays where the phase began, so a slow drift adds up until it counts; this replaces
-//! the paper's random re-exploration "to capture any gradual changes".
+//! The reference stays where the phase began, so a slow drift adds up; this replaces the paper's random
+//! re-exploration "to capture any gradual changes".
 
 use crate::config::PhaseTest;
 use mapper_model::{Bottleneck, Confidence, Estimate, Noise, PhaseChange};
@@ -43,7 +42,6 @@ pub struct PhaseReading {
 
 /// MAPPER's rule on two readings: performance per CPU moved by more than the threshold, or the
 /// bottleneck changed [MAPPER Algorithm 1 line 13].
-#[must_use]
 pub fn plain(before: &PhaseReading, now: &PhaseReading, threshold: f64) -> PhaseChange {
     let per_cpu = |r: &PhaseReading| r.performance / f64::from(r.cpus.max(1));
     let (old, new) = (per_cpu(before), per_cpu(now));
@@ -75,7 +73,6 @@ pub(crate) enum Detection {
     },
 }
 
-/// The detector of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PhaseDetector {
     cpus: u32,

@@ -78,8 +78,7 @@ impl Straddle {
         }
     }
 
-    /// Whether a pair that began with the completion at `from_ns` and took `elapsed_ns` belongs to
-    /// one CPU count.
+    /// Whether a pair from `from_ns` on, of `elapsed_ns`, belongs to one CPU count.
     fn belongs_to_one_count(self, from_ns: u64, elapsed_ns: u64) -> bool {
         let before = self.opened_ns.saturating_sub(from_ns);
         !self.changed || before as f64 <= Self::LIMIT * elapsed_ns as f64
@@ -99,7 +98,6 @@ pub(crate) struct RuntimeTracker {
 }
 
 impl RuntimeTracker {
-    /// Processes a reading.
     pub(crate) fn observe(
         &mut self,
         reading: Option<&RuntimeProgress>,
@@ -200,7 +198,6 @@ pub(crate) struct ReportedTracker {
 }
 
 impl ReportedTracker {
-    /// Processes a reading.
     pub(crate) fn observe(
         &mut self,
         reading: Option<&ReportedProgress>,
@@ -353,8 +350,7 @@ mod tests {
 
     #[test]
     fn a_region_that_straddles_a_change_of_cpus_is_no_sample() {
-        // The change comes with the reading at 2 s; the region that ends at 2.4 or 4.4 s began
-        // at 1.5 s or 1.95 s.
+        // The change comes at 2 s; the region that ends at 2.4 or 4.4 s began at 1.5 s or 1.95 s.
         let run = |began_ms, ended_ms: u64| {
             let mut tracker = RuntimeTracker::default();
             observe(&mut tracker, progress(1, 0, 500), 1000);

@@ -95,8 +95,7 @@ impl Totals {
     }
 }
 
-/// Memory traffic between two readings; a count that ran backwards (its group was made anew) gives
-/// nothing.
+/// Memory traffic between two readings; a count that ran backwards gives nothing.
 pub(crate) fn memory_between(
     before: MemoryTraffic,
     after: MemoryTraffic,

@@ -2,8 +2,8 @@
 //!
 //! NuPoCo measures each parallel loop once and recognises it when it comes back [NuPoCo §3.2].
 //! Performance alone ([`phase`](crate::phase)) shows that something changed, not that it was measured
-//! before. The shim reports, once an interval, the identity of the region that completed last. A
-//! program runs several regions within an interval, so a phase is a *set* of identities.
+//! before. The shim reports, once an interval, the identity of the region that completed last; as a
+//! program runs several regions within an interval, a phase is a *set* of identities.
 //!
 //! The set of the present phase grows until no new identity came for [`SETTLED`] intervals. Then
 //! [`CONFIRMED`] strangers in a row begin another phase; fewer become members. If all of them belong
@@ -11,18 +11,15 @@
 //!
 //! *Errors.* If each interval by itself showed an unknown member with probability `q`, the set would
 //! settle with `(1−q)⁸` and be left with `q³` after the first stranger: at most 0.0016, whatever `q`.
-//! If intervals hang together, a member that first comes after the set settled and then stays for
-//! four intervals is taken for a phase. What comes within the next eight intervals joins it, so that
-//! stretches of eight and four by turns become one phase after one change. (Of 100 programs that stay
-//! in each of eight regions for five intervals on average, each changed phase seven times in 1000
-//! intervals.)
+//! If intervals hang together, a member that first comes after the set settled and stays for four
+//! intervals is taken for a phase; what comes within the next eight joins it, so that stretches of eight
+//! and four by turns become one phase after one change.
 //!
-//! Where nothing completes, the identity is stale, and such an interval does not help a set settle.
-//! Where nothing ever completed, it is that of the running region.
+//! Where nothing completes, the identity is stale and does not help a set settle; where nothing ever
+//! completed, it is that of the running region.
 //!
-//! *Bounds.* [`MOST_PHASES`] phases are kept, the least recently used one goes; a set has
-//! [`MOST_REGIONS`] members, the oldest goes. Identities come from a shared page: ever new ones make
-//! a set that never settles, and one phase.
+//! *Bounds.* Of [`MOST_PHASES`] phases the least recently used goes, of [`MOST_REGIONS`] members the
+//! oldest. Identities come from a shared page: ever new ones make a set that never settles.
 
 use mapper_model::{PerformanceCurve, RegionPhase};
 use serde::{Deserialize, Serialize};
@@ -50,7 +47,6 @@ pub(crate) struct RegionPhases {
     past: Vec<(Set, PerformanceCurve)>,
     /// Phases that there have been.
     count: u32,
-    /// The region seen last.
     region: u64,
 }
 
@@ -95,8 +91,7 @@ pub(crate) enum Evidence {
 }
 
 impl RegionPhases {
-    /// Processes the region of an interval (0: not known). `curve` is what is known of the present
-    /// phase without this interval.
+    /// Processes a region (0: not known); `curve` is that of the present phase without this interval.
     pub(crate) fn observe(
         &mut self,
         region: u64,
@@ -223,7 +218,6 @@ mod tests {
             .count()
     }
 
-    /// Random numbers of a seed.
     fn random(seed: u64) -> impl FnMut() -> u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         move || {

@@ -21,7 +21,6 @@ pub(crate) const ORDER: [PerformanceSource; 4] = [
 /// What each source yielded in an interval, in the order of [`ORDER`].
 pub(crate) type Offers = [Progress; 4];
 
-/// The value to use.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Selection {
     /// No source, or the one in use said nothing.
@@ -44,7 +43,6 @@ pub(crate) enum Continuity {
     Restarted,
 }
 
-/// The choice for one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SourceSelector {
     current: Option<PerformanceSource>,
@@ -103,8 +101,7 @@ impl SourceSelector {
         Selection::Silent
     }
 
-    /// The first choice: the best that answers, unless a better one is present and has not completed
-    /// anything yet.
+    /// The first choice: the best that answers, unless a better one is present and still incomplete.
     fn first(&mut self, offers: &Offers, upgrade: u32) -> Selection {
         let Some(best) = (0..ORDER.len()).find(|&i| self.answered[i] > 0) else {
             return Selection::Silent;
@@ -177,8 +174,7 @@ mod tests {
 
     #[test]
     fn long_regions_do_not_make_the_source_flap() {
-        // One region takes twelve intervals: it loses its place once, and does not get it back by a
-        // single answer.
+        // One region takes twelve intervals: it loses its place once, and one answer does not restore it.
         let mut offers = vec![RUNTIME];
         for _ in 0..10 {
             offers.extend([RUNTIME_PENDING; 11]);

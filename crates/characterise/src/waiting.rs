@@ -1,33 +1,26 @@
 //! How much of an application's CPU time was spinning at barriers [MAPPER §3.2].
 //!
 //! A spinning thread retires instructions as a working one does. The shim measures how long threads
-//! waited at barriers, but not whether they spun or slept, and sleeping retires nothing. Unit:
-//! nanoseconds of thread time, summed over threads.
+//! waited at barriers, but not whether they spun or slept. Unit: nanoseconds of thread time, summed.
 //!
 //! In an interval of length `E`, `T` threads have `T·E` between them, of which `B` was on CPUs and
-//! `O = T·E − B` off them. A wait counts in the interval in which it ends, so it may have been slept
-//! before: time off CPUs that no wait used is carried forward as credit `C`. Of the time `W` waited,
-//! what can have been slept was slept:
+//! `O = T·E − B` off them. A wait counts in the interval in which it ends, so time off CPUs that no wait
+//! used is carried forward as credit `C`. Of the time `W` waited, what can have been slept was slept:
 //!
 //! ```text
 //! slept = min(W, O + C),   C' = O + C − slept,   share = (W − slept) / B   within 0 and 0.95
 //! ```
 //!
-//! Invariant: summed up since the first reading, no more counts as spun than was, as every wait ends
-//! after its sleep. Threads that are off their CPUs for other reasons (preempted, reading files) make
-//! shares smaller, never larger.
+//! Invariant: summed up since the first reading, no more counts as spun than was. Threads that are off
+//! their CPUs for other reasons make shares smaller, never larger. It does not hold for one interval alone
+//! (a wait that was *spun* through several counts in the last), for a thread that lives between two
+//! readings and that no runtime counts, and for a wait slept before the first reading. The test on phases
+//! asks for two intervals in a row, so that one of these is no phase.
 //!
-//! It does not hold for one interval alone (a wait that was *spun* through several counts in the one
-//! in which it ends), for a thread that lives between two readings and that no runtime counts, and for
-//! a wait that was slept before the first reading. The test on phases asks for two intervals in a
-//! row, so that one of these is no phase.
-//!
-//! A waiting loop retires about six instructions around a pause, which takes 10 cycles on the x86
-//! processors with the shortest and 40 to 140 on later ones: at most [`SPIN_IPC`] a cycle. No more than
-//! that is left out for each CPU that spun, nor more than the share of all instructions.
-//!
-//! `W` comes from a shared page and may be nonsense; by the upper bound of the share the performance
-//! of an application never becomes zero.
+//! A waiting loop retires about six instructions around a pause of 10 cycles on the x86 processors with
+//! the shortest, 40 to 140 on later ones: at most [`SPIN_IPC`] a cycle. No more than that is left out for
+//! each CPU that spun, nor more than the share of all instructions. `W` comes from a shared page and may
+//! be nonsense; by the upper bound of the share a performance never becomes zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,8 +64,7 @@ impl SleepCredit {
     }
 }
 
-/// Instructions a cycle, summed over CPUs, without those that spinning retired: `share` of the time
-/// of `busy_cpus` was spun.
+/// Instructions a cycle, summed over CPUs, less those of spinning for `share` of the time of `busy_cpus`.
 pub(crate) fn without_spinning(ipc_sum: f64, share: f64, busy_cpus: f64) -> f64 {
     ipc_sum - share * ipc_sum.min(SPIN_IPC * busy_cpus)
 }
@@ -137,25 +129,25 @@ mod tests {
         assert_eq!(without_spinning(4.0, 0.0, 2.0), 4.0);
     }
 
-    /// What a thread does for a while.
+    /// What a thread does for a while, in this order; the wait spins, then sleeps.
     #[derive(Clone, Copy, Debug)]
-    enum Part {
-        Work(u64),
-        Preempted(u64),
-        /// A wait: it spins, then sleeps.
-        Wait {
-            spun_ms: u64,
-            slept_ms: u64,
-        },
+    struct Part {
+        preempted_ms: u64,
+        work_ms: u64,
+        spun_ms: u64,
+        slept_ms: u64,
     }
 
     fn parts() -> impl Strategy<Value = Vec<Part>> {
-        let part = prop_oneof![
-            (0u64..1500).prop_map(Part::Work),
-            (0u64..300).prop_map(Part::Preempted),
-            (0u64..800, prop_oneof![Just(0u64), 0u64..6000])
-                .prop_map(|(spun_ms, slept_ms)| Part::Wait { spun_ms, slept_ms }),
-        ];
+        let up_to = |ms: u64| prop_oneof![Just(0u64), 0..ms];
+        let part = (up_to(300), up_to(1500), up_to(800), up_to(6000)).prop_map(
+            |(preempted_ms, work_ms, spun_ms, slept_ms)| Part {
+                preempted_ms,
+                work_ms,
+                spun_ms,
+                slept_ms,
+            },
+        );
         proptest::collection::vec(part, 0..12)
     }
 
@@ -164,31 +156,22 @@ mod tests {
         let [mut spun, mut busy, mut waited] = [0; 3];
         let mut now = 0;
         for part in parts {
-            let left = at_ms.saturating_sub(now);
-            match *part {
-                Part::Work(ms) => {
-                    busy += ms.min(left);
-                    now += ms;
-                }
-                Part::Preempted(ms) => now += ms,
-                Part::Wait { spun_ms, slept_ms } => {
-                    spun += spun_ms.min(left);
-                    busy += spun_ms.min(left);
-                    now += spun_ms + slept_ms;
-                    if now <= at_ms {
-                        waited += spun_ms + slept_ms;
-                    }
-                }
+            now += part.preempted_ms;
+            busy += part.work_ms.min(at_ms.saturating_sub(now));
+            now += part.work_ms;
+            let here = part.spun_ms.min(at_ms.saturating_sub(now));
+            spun += here;
+            busy += here;
+            now += part.spun_ms + part.slept_ms;
+            if now <= at_ms {
+                waited += part.spun_ms + part.slept_ms;
             }
         }
         [spun, busy, waited]
     }
 
     fn life_ms(parts: &[Part]) -> u64 {
-        let length = |part: &Part| match *part {
-            Part::Work(ms) | Part::Preempted(ms) => ms,
-            Part::Wait { spun_ms, slept_ms } => spun_ms + slept_ms,
-        };
+        let length = |p: &Part| p.preempted_ms + p.work_ms + p.spun_ms + p.slept_ms;
         parts.iter().map(length).sum()
     }
 

@@ -6,8 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// CPU time, as a part of one CPU's, below which an application is idle: the timers of a waiting
-/// runtime use a few thousandths.
+/// Part of a CPU below which an application is idle: timers of a waiting runtime use some thousandths.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
 /// Whether an application did anything in an interval.
@@ -25,7 +24,6 @@ pub enum Activity {
 impl Activity {
     /// Of an application that used so much CPU time, on all CPUs together, in an interval of this
     /// length (nanoseconds), with so many runnable threads at its end, where known.
-    #[must_use]
     pub fn of(used_ns: u64, elapsed_ns: u64, runnable_threads: Option<u32>) -> Self {
         let little = (used_ns as f64) < NEXT_TO_NOTHING * elapsed_ns as f64;
         if little && runnable_threads.is_none_or(|threads| threads == 0) {

@@ -24,8 +24,7 @@ pub enum Placing {
     /// The placement policy's.
     #[default]
     Policy,
-    /// As the static fair share would be placed [MAPPER §4.3]: over all sockets, empty cores first;
-    /// held CPUs are kept.
+    /// As the static fair share is [MAPPER §4.3]: all sockets, empty cores first; held CPUs are kept.
     FairShare,
     /// The same on an empty machine.
     FairShareAfresh,
@@ -46,8 +45,7 @@ pub struct Share {
     pub cpus: u32,
     /// Whether they are its own.
     pub sharing: Sharing,
-    /// How many CPUs on each node, where the policy decides that too (NuPoCo, NuCore). The counts
-    /// add up to `cpus`.
+    /// CPUs on each node, where the policy decides that too (NuPoCo, NuCore); they add up to `cpus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_node: Option<Vec<NodeShare>>,
     /// The fair share it is measured against [MAPPER eq. 1].
@@ -90,8 +88,7 @@ pub enum Sharing {
     /// The CPUs belong to this application alone.
     #[default]
     Exclusive,
-    /// More applications than CPUs: it shares one CPU with the applications of the same slot
-    /// [readings R3.16].
+    /// More applications than CPUs: one CPU shared with others of the same slot [readings R3.16].
     Slot(u32),
 }
 

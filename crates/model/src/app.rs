@@ -73,13 +73,11 @@ impl CpuRange {
     }
 
     /// The fewest CPUs it needs.
-    #[must_use]
     pub const fn min(self) -> u32 {
         self.min
     }
 
     /// The most CPUs it can use, where known.
-    #[must_use]
     pub const fn max(self) -> Option<u32> {
         self.max
     }
@@ -125,7 +123,6 @@ pub enum TeamMode {
 
 impl TeamMode {
     /// The name used on the command line.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -185,7 +182,6 @@ impl AppName {
     }
 
     /// A valid name made from any text: other characters become `_`.
-    #[must_use]
     pub fn from_lossy(text: &str) -> Self {
         let replace = |c| if Self::allows(c) { c } else { '_' };
         let mut name: String = text.chars().take(64).map(replace).collect();
@@ -197,7 +193,6 @@ impl AppName {
     }
 
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -253,7 +248,6 @@ pub struct AppSpec {
 
 impl AppSpec {
     /// An application with every default.
-    #[must_use]
     pub fn named(name: AppName) -> Self {
         Self {
             name,

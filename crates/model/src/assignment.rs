@@ -27,7 +27,6 @@ pub struct Shortage {
 
 impl<'a> Assignment<'a> {
     /// No CPU is given yet. `allowed` is what each application may use; only `usable` CPUs count.
-    #[must_use]
     pub fn new(usable: &CpuSet, allowed: Vec<&'a CpuSet>) -> Self {
         Self {
             given: vec![CpuSet::new(); allowed.len()],
@@ -85,7 +84,6 @@ impl<'a> Assignment<'a> {
     }
 
     /// The CPUs of an application.
-    #[must_use]
     pub fn given(&self, app: usize) -> &CpuSet {
         &self.given[app]
     }

@@ -36,7 +36,6 @@ macro_rules! checked_f64 {
             }
 
             /// The plain number.
-            #[must_use]
             pub const fn get(self) -> f64 {
                 self.0
             }

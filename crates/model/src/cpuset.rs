@@ -34,7 +34,6 @@ pub struct ParseCpuSetError {
 
 impl CpuSet {
     /// The empty set.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             words: SmallVec::new_const(),
@@ -42,7 +41,6 @@ impl CpuSet {
     }
 
     /// The set of CPUs `0..count`.
-    #[must_use]
     pub fn first(count: u32) -> Self {
         (0..count).map(CpuId).collect()
     }
@@ -71,7 +69,6 @@ impl CpuSet {
     }
 
     /// Whether the CPU is in the set.
-    #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.words
             .get(cpu.index() / BITS)
@@ -79,19 +76,16 @@ impl CpuSet {
     }
 
     /// How many CPUs the set holds.
-    #[must_use]
     pub fn len(&self) -> u32 {
         self.words.iter().map(|w| w.count_ones()).sum()
     }
 
     /// Whether the set holds no CPU.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
     /// The lowest CPU of the set.
-    #[must_use]
     pub fn first_cpu(&self) -> Option<CpuId> {
         self.iter().next()
     }
@@ -165,13 +159,11 @@ impl CpuSet {
     }
 
     /// Whether no CPU is in both sets.
-    #[must_use]
     pub fn is_disjoint(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & b == 0)
     }
 
     /// Whether every CPU of `self` is in `other`.
-    #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.words
             .iter()
@@ -180,7 +172,6 @@ impl CpuSet {
     }
 
     /// The bits as 64-bit words, lowest CPU first, without trailing zero words.
-    #[must_use]
     pub fn as_words(&self) -> &[u64] {
         &self.words
     }

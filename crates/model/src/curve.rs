@@ -31,7 +31,6 @@ pub struct CurvePoint {
 
 impl CurvePoint {
     /// The running mean with the number of samples it is worth.
-    #[must_use]
     pub const fn estimate(&self) -> Estimate {
         Estimate {
             mean: self.mean,
@@ -47,8 +46,7 @@ pub struct PerformanceCurve {
     points: Vec<CurvePoint>,
 }
 
-/// The range of a performance other than zero. Applications may report anything; within these bounds
-/// squares and quotients stay finite.
+/// Plausible performances besides 0; within these bounds squares and quotients stay finite.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 fn is_plausible(perf: f64) -> bool {
     perf == 0.0 || PLAUSIBLE.contains(&perf)
@@ -56,13 +54,11 @@ fn is_plausible(perf: f64) -> bool {
 
 impl PerformanceCurve {
     /// No point known.
-    #[must_use]
     pub const fn new() -> Self {
         Self { points: Vec::new() }
     }
 
     /// A curve with one sample at each count; implausible values and counts of 0 are left out.
-    #[must_use]
     pub fn from_points(points: impl IntoIterator<Item = (u32, f64)>) -> Self {
         let mut curve = Self::new();
         for (cpus, perf) in points {
@@ -107,7 +103,6 @@ impl PerformanceCurve {
     }
 
     /// The point of a count.
-    #[must_use]
     pub fn at(&self, cpus: u32) -> Option<&CurvePoint> {
         self.points
             .binary_search_by_key(&cpus, |p| p.cpus)
@@ -116,13 +111,11 @@ impl PerformanceCurve {
     }
 
     /// All points in ascending order of the count.
-    #[must_use]
     pub fn points(&self) -> &[CurvePoint] {
         &self.points
     }
 
     /// Whether nothing is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
@@ -163,7 +156,6 @@ impl PerformanceCurve {
     }
 
     /// The scatter of single samples relative to the mean, pooled over all counts with several.
-    #[must_use]
     pub fn noise(&self) -> Noise {
         let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
         for point in &self.points {

@@ -53,7 +53,6 @@ macro_rules! index {
     ($($name:ident)*) => {$(
         impl $name {
             /// The number as an index into the lists of a [`crate::Topology`].
-            #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

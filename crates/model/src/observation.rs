@@ -116,7 +116,6 @@ pub enum SerialPhase {
 
 impl SerialPhase {
     /// Whether there is none now.
-    #[must_use]
     pub const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
@@ -205,7 +204,6 @@ pub struct Counters([Option<CounterValue>; 7]);
 
 impl Counters {
     /// The reading of one event.
-    #[must_use]
     pub const fn get(&self, event: Event) -> Option<CounterValue> {
         self.0[event as usize]
     }
@@ -216,7 +214,6 @@ impl Counters {
     }
 
     /// Whether nothing was counted at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }

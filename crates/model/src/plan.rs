@@ -62,7 +62,6 @@ pub enum Action {
 
 impl Action {
     /// The application concerned.
-    #[must_use]
     pub const fn app(&self) -> AppId {
         match self {
             Self::Shrink { app, .. } | Self::Set { app, .. } => *app,
@@ -70,7 +69,6 @@ impl Action {
     }
 
     /// The CPUs to be in force after the step.
-    #[must_use]
     pub const fn to(&self) -> &CpuSet {
         match self {
             Self::Shrink { to, .. } | Self::Set { to, .. } => to,

@@ -21,7 +21,6 @@ pub enum PerformanceSource {
 
 impl PerformanceSource {
     /// The unit of the values.
-    #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Reported => "units/s",
@@ -96,8 +95,7 @@ pub enum SharingClass {
     High,
 }
 
-/// Rates over one interval, over the threads that ran [MAPPER Tables 1 and 2]; `None` without such a
-/// counter.
+/// Rates of the threads that ran in an interval [MAPPER Tables 1 and 2]; `None` without such a counter.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Rates {
     /// Threads that ran in the interval.
@@ -194,8 +192,7 @@ pub struct Profile {
     pub ipc: Option<f64>,
     /// Performance by CPU count.
     pub curve: PerformanceCurve,
-    /// How often the curve started anew because the unit of its values changed; values of different
-    /// epochs cannot be compared.
+    /// How often the curve started anew for another unit; values of different epochs cannot be compared.
     #[serde(default)]
     pub epoch: u64,
     /// Whether this interval differs from the one before.
@@ -230,7 +227,6 @@ pub struct Profile {
 
 impl Profile {
     /// Nothing known yet.
-    #[must_use]
     pub fn unknown(app: AppId) -> Self {
         Self {
             app,

@@ -6,7 +6,6 @@ pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// SplitMix64 from a seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -201,7 +201,6 @@ pub enum Reason {
 
 impl Explanation {
     /// One plain sentence. `name` gives the name of an application.
-    #[must_use]
     pub fn sentence<'n>(&self, name: &dyn Fn(AppId) -> Option<&'n AppName>) -> String {
         let arrived = |reason: &Reason| matches!(reason, Reason::Arrived { .. });
         let mut out = if self.before == self.after {

@@ -30,8 +30,7 @@ pub struct AppView<'a> {
     pub spec: &'a AppSpec,
     /// What is known of it.
     pub profile: &'a Profile,
-    /// The CPUs it holds now by the last plan, less those no longer usable or allowed; empty for a
-    /// newcomer.
+    /// The CPUs it holds by the last plan, less those not usable or allowed; empty for a newcomer.
     pub held: &'a CpuSet,
     /// The usable CPUs that it may use, if not all; never empty. All applications of a snapshot can
     /// have one each ([`Assignment`](crate::Assignment)).

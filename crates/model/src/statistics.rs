@@ -54,7 +54,6 @@ pub struct Noise {
 impl Noise {
     /// By how many standard errors a value computed from these samples may be off (Student, one-sided);
     /// infinite while the scatter is unknown.
-    #[must_use]
     pub fn quantile(&self, confidence: Confidence) -> f64 {
         if self.degrees_of_freedom < 1.0 {
             f64::INFINITY
@@ -65,13 +64,11 @@ impl Noise {
 
     /// By how much, relative to the mean, an estimate from `samples` samples may be off (Student,
     /// one-sided). Zero without scatter, infinite while it is unknown.
-    #[must_use]
     pub fn margin(&self, samples: f64, confidence: Confidence) -> f64 {
         self.margin_of_inverse(1.0 / samples, confidence)
     }
 
     /// The margin of the relative difference of two estimates (Welch, with the pooled scatter).
-    #[must_use]
     pub fn margin_of_difference(
         &self,
         one: &Estimate,
@@ -92,9 +89,7 @@ impl Noise {
     }
 }
 
-/// The quantile of the standard normal distribution: Acklam's approximation, relative error below
-/// 1.2e-9.
-#[must_use]
+/// The quantile of the standard normal distribution (Acklam), relative error below 1.2e-9.
 pub fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969_683_028_665_376e1,
@@ -148,7 +143,6 @@ pub fn normal_quantile(p: f64) -> f64 {
 /// The quantile of Student's t: Hill's algorithm (Communications of the ACM 13, 1970). Fractions of a
 /// degree are dropped, which is conservative. Named confidences are looked up, as every decision makes
 /// hundreds of tests.
-#[must_use]
 pub fn student_t_quantile(confidence: Confidence, degrees_of_freedom: f64) -> f64 {
     let n = degrees_of_freedom.floor().clamp(1.0, 1e6);
     TABLES

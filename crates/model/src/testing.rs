@@ -48,7 +48,6 @@ impl Machine {
     ///
     /// # Panics
     /// Never: every description made here is a machine.
-    #[must_use]
     pub fn topology(&self) -> Topology {
         let mut numbers = SplitMix64::new(self.seed);
         let mut threads = Vec::new();
@@ -156,7 +155,6 @@ pub fn machines() -> impl Strategy<Value = Machine> {
 }
 
 /// The CPUs that may be used: all of them, most of them, or few, at least one.
-#[must_use]
 pub fn usable(topology: &Topology, numbers: &mut SplitMix64) -> CpuSet {
     let all = topology.cpus();
     let share = match numbers.below(4) {

@@ -86,8 +86,7 @@ pub struct Description {
     /// Memory of nodes, also of those without CPUs.
     #[serde(default)]
     pub node_memory: Vec<NodeMemory>,
-    /// Distances between nodes by ascending node number, row by row, as in the ACPI SLIT (10 is
-    /// local). Empty when unknown.
+    /// Distances between nodes in ascending order, row by row, as in the ACPI SLIT; empty when unknown.
     #[serde(default)]
     pub distances: Vec<u32>,
 }
@@ -185,7 +184,6 @@ impl Topology {
     /// A regular machine: one node and one last-level cache per socket, and CPU numbers as Linux
     /// on x86 gives them (the first thread of every core, socket by socket, then the second threads).
     /// A zero in the shape counts as 1.
-    #[must_use]
     pub fn regular(shape: Shape) -> Self {
         let (sockets, cores, smt) = (
             shape.sockets.max(1),
@@ -214,56 +212,47 @@ impl Topology {
     }
 
     /// Its description.
-    #[must_use]
     pub fn description(&self) -> &Description {
         &self.description
     }
 
     /// The hardware threads in ascending order of CPU number.
-    #[must_use]
     pub fn threads(&self) -> &[HardwareThread] {
         &self.description.threads
     }
 
     /// All CPUs.
-    #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.all
     }
 
     /// Where a CPU sits, or `None` when the machine has no such CPU.
-    #[must_use]
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
         let index = (*self.by_cpu.get(cpu.index())?)?;
         self.description.threads.get(index as usize)
     }
 
     /// The CPUs of each core, by [`CoreId`].
-    #[must_use]
     pub fn cores(&self) -> &[CpuSet] {
         &self.cores
     }
 
     /// The CPUs of each socket, by [`SocketId`].
-    #[must_use]
     pub fn sockets(&self) -> &[CpuSet] {
         &self.sockets
     }
 
     /// The CPUs of each last-level cache, by [`CacheId`].
-    #[must_use]
     pub fn caches(&self) -> &[CpuSet] {
         &self.caches
     }
 
     /// The NUMA nodes in ascending order of number, also those without CPUs.
-    #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// The CPUs of a node; empty when there is no such node.
-    #[must_use]
     pub fn node_cpus(&self, node: NodeId) -> &CpuSet {
         static NONE: CpuSet = CpuSet::new();
         self.nodes
@@ -273,7 +262,6 @@ impl Topology {
     }
 
     /// The distance between two nodes in units of a tenth of the local one (SLIT), where known.
-    #[must_use]
     pub fn distance(&self, from: NodeId, to: NodeId) -> Option<u32> {
         let place = |id| self.nodes.iter().position(|n| n.id == id);
         self.description
@@ -283,13 +271,11 @@ impl Topology {
     }
 
     /// The widest SMT of the machine: 1 without SMT.
-    #[must_use]
     pub fn threads_per_core(&self) -> u32 {
         self.cores.iter().map(CpuSet::len).max().unwrap_or(1)
     }
 
     /// The most of `cpus` that one socket holds; at least 1, so that it can be a step.
-    #[must_use]
     pub fn most_in_a_socket(&self, cpus: &CpuSet) -> u32 {
         self.sockets
             .iter()
