@@ -11,11 +11,9 @@ use mapper_model::{Action, AppId, CpuId, CpuSet};
 /// Where an application is and where it is to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Move<'a> {
-    /// The application.
     pub(crate) app: AppId,
     /// The CPUs in force; empty for a newcomer.
     pub(crate) from: &'a CpuSet,
-    /// The CPUs planned.
     pub(crate) to: &'a CpuSet,
 }
 

@@ -39,41 +39,44 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks a plan against the observation it was made from. `usable` is what of the observation's
-/// CPUs the machine really has.
-#[must_use]
+/// Checks a plan; `usable` is what of the observation's CPUs the machine really has.
 pub fn check(plan: &Plan, observation: &Observation, usable: &CpuSet) -> Vec<Finding> {
     let mut findings = Findings::default();
     if usable.is_empty() {
         if !plan.actions.is_empty() {
-            findings.error(None, "actions although no CPU is usable");
+            findings.error("actions although no CPU is usable");
         }
-        return findings.0;
+        return findings.list;
     }
     check_apps(plan, observation, usable, &mut findings);
     check_owners(plan, observation, usable, &mut findings);
     check_transfers(plan, &mut findings);
     check_actions(plan, observation, &mut findings);
-    findings.0
+    findings.list
 }
 
 #[derive(Default)]
-struct Findings(Vec<Finding>);
+struct Findings {
+    /// The application under consideration.
+    app: Option<AppId>,
+    list: Vec<Finding>,
+}
 
 impl Findings {
-    fn error(&mut self, app: Option<AppId>, what: impl Into<String>) {
-        self.0.push(Finding {
-            severity: Severity::Error,
-            app,
-            what: what.into(),
-        });
+    fn error(&mut self, what: impl Into<String>) {
+        self.add(Severity::Error, what.into());
     }
 
-    fn warning(&mut self, app: Option<AppId>, what: impl Into<String>) {
-        self.0.push(Finding {
-            severity: Severity::Warning,
+    fn warning(&mut self, what: impl Into<String>) {
+        self.add(Severity::Warning, what.into());
+    }
+
+    fn add(&mut self, severity: Severity, what: String) {
+        let app = self.app;
+        self.list.push(Finding {
+            severity,
             app,
-            what: what.into(),
+            what,
         });
     }
 }
@@ -86,68 +89,61 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
         .map(|a| a.app)
         .eq(observation.apps.iter().map(|a| a.app))
     {
-        findings.error(
-            None,
-            "the applications of the plan are not those of the observation",
-        );
+        findings.error("the applications of the plan are not those of the observation");
     }
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
-        let (app, cpus, share) = (Some(planned.app), &planned.cpus, &planned.share);
+        findings.app = Some(planned.app);
+        let (cpus, share) = (&planned.cpus, &planned.share);
         if observed.fixed.is_some() {
             if *cpus != observed.effective {
-                findings.error(
-                    app,
-                    format!(
-                        "has CPUs {}, but is to stay on {}",
-                        listed(cpus),
-                        listed(&observed.effective)
-                    ),
-                );
+                findings.error(format!(
+                    "has CPUs {}, but is to stay on {}",
+                    listed(cpus),
+                    listed(&observed.effective)
+                ));
             }
             continue;
         }
         if cpus.is_empty() {
-            findings.error(app, "has no CPU");
+            findings.error("has no CPU");
         }
         if !cpus.is_subset(usable) {
-            findings.error(
-                app,
-                format!("has CPUs {} that are not usable", cpus.difference(usable)),
-            );
+            findings.error(format!(
+                "has CPUs {} that are not usable",
+                cpus.difference(usable)
+            ));
         }
         if let Some(allowed) = &observed.allowed
             && !allowed.is_disjoint(usable)
             && !cpus.is_subset(allowed)
         {
-            findings.error(
-                app,
-                format!("has CPUs {} that it may not use", cpus.difference(allowed)),
-            );
+            findings.error(format!(
+                "has CPUs {} that it may not use",
+                cpus.difference(allowed)
+            ));
         }
         if share.cpus != cpus.len() {
-            findings.error(
-                app,
-                format!("has {} CPUs, its share says {}", cpus.len(), share.cpus),
-            );
+            findings.error(format!(
+                "has {} CPUs, its share says {}",
+                cpus.len(),
+                share.cpus
+            ));
         }
         if let Some(nodes) = &share.by_node {
             let sum: u32 = nodes.iter().map(|n| n.cpus).sum();
             if sum != share.cpus {
-                findings.error(
-                    app,
-                    format!(
-                        "its CPUs by node add up to {sum}, its share says {}",
-                        share.cpus
-                    ),
-                );
+                findings.error(format!(
+                    "its CPUs by node add up to {sum}, its share says {}",
+                    share.cpus
+                ));
             }
         }
         let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
         if share.sharing == Sharing::Exclusive && cpus.len() > most {
-            findings.warning(
-                app,
-                format!("has {} CPUs and asked for at most {most}", cpus.len()),
-            );
+            findings.warning(format!(
+                "has {} CPUs and asked for at most {most}",
+                cpus.len()
+            ));
         }
         for reason in &share.explanation.reasons {
             if let Reason::GaveTo { floor: Some(floor), expected: Some(expected), .. } = reason
@@ -155,10 +151,9 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
                 // may put it below.
                 && *expected < floor * (1.0 - 1e-9)
             {
-                findings.error(
-                    app,
-                    format!("gives CPUs and is expected at {expected}, below its floor {floor}"),
-                );
+                findings.error(format!(
+                    "gives CPUs and is expected at {expected}, below its floor {floor}"
+                ));
             }
         }
     }
@@ -171,7 +166,7 @@ fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, finding
     let mut fixed = CpuSet::new();
     let mut slots: BTreeMap<u32, &CpuSet> = BTreeMap::new();
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
-        let app = Some(planned.app);
+        findings.app = Some(planned.app);
         if observed.fixed.is_some() {
             fixed.insert_all(&planned.cpus);
             continue;
@@ -180,10 +175,10 @@ fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, finding
             match slots.get(&slot) {
                 Some(cpus) if **cpus == planned.cpus => continue,
                 Some(cpus) => {
-                    findings.error(
-                        app,
-                        format!("is on {} and others of slot {slot} on {cpus}", planned.cpus),
-                    );
+                    findings.error(format!(
+                        "is on {} and others of slot {slot} on {cpus}",
+                        planned.cpus
+                    ));
                 }
                 None => {
                     slots.insert(slot, &planned.cpus);
@@ -191,30 +186,24 @@ fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, finding
             }
         }
         if !planned.cpus.is_disjoint(&owned) {
-            findings.error(
-                app,
-                format!(
-                    "has CPUs {} of another application",
-                    planned.cpus.intersection(&owned)
-                ),
-            );
+            findings.error(format!(
+                "has CPUs {} of another application",
+                planned.cpus.intersection(&owned)
+            ));
         }
         owned.insert_all(&planned.cpus);
     }
     let free = usable.difference(&owned).difference(&fixed);
+    findings.app = None;
     if free != plan.free {
-        findings.error(
-            None,
-            format!(
-                "the free CPUs are {}, the plan says {}",
-                listed(&free),
-                listed(&plan.free)
-            ),
-        );
+        findings.error(format!(
+            "the free CPUs are {}, the plan says {}",
+            listed(&free),
+            listed(&plan.free)
+        ));
     }
 }
 
-/// A set as text, `none` if empty.
 fn listed(cpus: &CpuSet) -> String {
     if cpus.is_empty() {
         "none".to_owned()
@@ -228,8 +217,7 @@ fn check_transfers(plan: &Plan, findings: &mut Findings) {
     if plan.transfers.is_empty() {
         return;
     }
-    // Balance of each application: what it got less what it gave, and both alone, between
-    // applications only.
+    // What each application got less what it gave, and whether it gave or took between applications.
     let mut books: BTreeMap<AppId, Book> = BTreeMap::new();
     for transfer in &plan.transfers {
         let cpus = i64::from(transfer.cpus);
@@ -246,22 +234,19 @@ fn check_transfers(plan: &Plan, findings: &mut Findings) {
         }
     }
     for planned in &plan.apps {
-        let app = Some(planned.app);
+        findings.app = Some(planned.app);
         let Some(book) = books.get(&planned.app) else {
             continue;
         };
         let explained = &planned.share.explanation;
         if i64::from(explained.before) + book.balance != i64::from(explained.after) {
-            findings.warning(
-                app,
-                format!(
-                    "goes from {} to {} CPUs, the transfers say {:+}",
-                    explained.before, explained.after, book.balance
-                ),
-            );
+            findings.warning(format!(
+                "goes from {} to {} CPUs, the transfers say {:+}",
+                explained.before, explained.after, book.balance
+            ));
         }
         if book.gave && book.took {
-            findings.warning(app, "gives to and takes from others in one decision");
+            findings.warning("gives to and takes from others in one decision");
         }
     }
 }
@@ -273,8 +258,7 @@ struct Book {
     took: bool,
 }
 
-/// The actions lead from what is in force to what is planned, and promise no CPU twice on the way
-/// unless somebody has to jump.
+/// The actions lead to the plan, and promise no CPU twice on the way unless an application has to jump.
 fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings) {
     let mut now: BTreeMap<AppId, &CpuSet> = observation
         .apps
@@ -292,20 +276,18 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
     let overlapped = promises.doubled > 0;
     for action in &plan.actions {
         let (Action::Shrink { app, from, to } | Action::Set { app, from, to }) = action;
+        findings.app = Some(*app);
         if now.get(app) != Some(&from) {
-            findings.error(
-                Some(*app),
-                format!("an action takes it from {}, where it is not", listed(from)),
-            );
+            findings.error(format!(
+                "an action takes it from {}, where it is not",
+                listed(from)
+            ));
         }
         if to.is_empty() {
-            findings.error(Some(*app), "an action takes its last CPU");
+            findings.error("an action takes its last CPU");
         }
         if matches!(action, Action::Shrink { .. }) && !to.is_subset(from) {
-            findings.error(
-                Some(*app),
-                format!("an action that shrinks goes from {from} to {to}"),
-            );
+            findings.error(format!("an action that shrinks goes from {from} to {to}"));
         }
         if let Some(before) = now.insert(*app, to) {
             promises.remove(before);
@@ -313,18 +295,13 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
         promises.add(to);
         let jumps = from.is_disjoint(to) && !from.is_empty();
         if !slots && !jumps && !overlapped && promises.doubled > 0 {
-            findings.warning(
-                Some(*app),
-                format!("on the way to {to} a CPU is promised twice"),
-            );
+            findings.warning(format!("on the way to {to} a CPU is promised twice"));
         }
     }
     for planned in &plan.apps {
+        findings.app = Some(planned.app);
         if now.get(&planned.app) != Some(&&planned.cpus) {
-            findings.error(
-                Some(planned.app),
-                format!("the actions do not lead to {}", planned.cpus),
-            );
+            findings.error(format!("the actions do not lead to {}", planned.cpus));
         }
     }
 }
@@ -370,7 +347,6 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// Two applications on CPUs 0-3, with a plan that leaves them there.
     fn situation() -> (Plan, Observation) {
         let name = |id| AppName::new(&format!("app{id}")).unwrap();
         let app = |id: u64, cpus: &str| PlannedApp {

@@ -140,13 +140,11 @@ impl Controller {
     }
 
     /// The machine it decides for.
-    #[must_use]
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
     /// Its settings.
-    #[must_use]
     pub const fn config(&self) -> &PipelineConfig {
         &self.config
     }
@@ -157,7 +155,6 @@ impl Controller {
     }
 
     /// The CPUs that a plan for this observation may use.
-    #[must_use]
     pub fn usable(&self, observation: &Observation) -> CpuSet {
         observation.usable.intersection(self.topology.cpus())
     }
@@ -337,30 +334,23 @@ impl Controller {
                     times: 1,
                 });
             }
-            copy(planned, &mut remembered.planned);
+            if remembered.planned != *planned {
+                remembered.planned.clone_from(planned);
+            }
         }
     }
 
     fn forget_those_that_left(&mut self, observation: &Observation) {
-        let here = observation.apps.iter().map(|a| a.app);
-        let known = here
-            .clone()
-            .filter(|app| self.apps.contains_key(app))
-            .count();
-        if known < self.apps.len() {
-            let here: BTreeSet<AppId> = here.collect();
-            self.apps.retain(|app, _| here.contains(app));
-        }
+        let here: BTreeSet<AppId> = observation.apps.iter().map(|a| a.app).collect();
+        self.apps.retain(|app, _| here.contains(app));
     }
 
     /// What the monitor knows of an application.
-    #[must_use]
     pub fn profile(&self, app: AppId) -> Option<&Profile> {
         self.monitor.profile(app)
     }
 
     /// Everything there is to tell of an application; `None` when it is not known.
-    #[must_use]
     pub fn explain(&self, app: AppId) -> Option<AppExplanation> {
         let Remembered { planned, history } = self.apps.get(&app)?;
         let profile = self.monitor.profile(app)?;
@@ -390,7 +380,6 @@ impl Controller {
     }
 
     /// Everything it remembers.
-    #[must_use]
     pub fn save(&self) -> ControllerState {
         ControllerState {
             version: ControllerState::VERSION,
@@ -430,7 +419,6 @@ struct Decided {
     transfers: Vec<Transfer>,
 }
 
-/// The policies at work.
 struct Policies<'a> {
     allocation: &'a mut dyn AllocationPolicy,
     mapping: &'a dyn PlacementPolicy,
@@ -498,44 +486,6 @@ fn told_of_allowed(observed: &AppObservation, usable: &CpuSet) -> Option<Reason>
         return Some(Reason::NoneAllowed { cpus: cpus() });
     }
     (!usable.is_subset(allowed)).then(|| Reason::Allowed { cpus: cpus() })
-}
-
-/// Copies field by field, as `clone_from` of a derived `Clone` would allocate everything anew: this
-/// is done for every application in every step, and most of it stays as it was.
-fn copy(from: &PlannedApp, to: &mut PlannedApp) {
-    let PlannedApp {
-        app,
-        name,
-        cpus,
-        strategy,
-        share,
-        sentence,
-    } = from;
-    to.app = *app;
-    to.name.clone_from(name);
-    to.cpus.clone_from(cpus);
-    to.strategy = *strategy;
-    to.sentence.clone_from(sentence);
-    let Share {
-        app,
-        cpus,
-        sharing,
-        by_node,
-        fair,
-        floor,
-        spare,
-        norm_eff,
-        state,
-        explanation,
-    } = share;
-    let to = &mut to.share;
-    (to.app, to.cpus, to.sharing, to.fair) = (*app, *cpus, *sharing, *fair);
-    (to.floor, to.spare, to.norm_eff) = (*floor, *spare, *norm_eff);
-    to.by_node.clone_from(by_node);
-    to.state.clone_from(state);
-    to.explanation.before = explanation.before;
-    to.explanation.after = explanation.after;
-    to.explanation.reasons.clone_from(&explanation.reasons);
 }
 
 /// What policies decide about: all applications but those that stay where they are.

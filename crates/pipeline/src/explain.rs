@@ -128,7 +128,6 @@ impl History {
         }
     }
 
-    /// The decisions, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter()
     }

@@ -55,7 +55,6 @@ impl OverheadBudget {
     }
 
     /// As a share of the interval; 0 for none.
-    #[must_use]
     pub fn share(self) -> f64 {
         f64::from(self.millionths) / PARTS as f64
     }
@@ -159,7 +158,6 @@ pub struct Pacing {
 
 impl Pacing {
     /// One that has seen no pass yet.
-    #[must_use]
     pub const fn new(asked_ns: u64, budget: OverheadBudget) -> Self {
         Self {
             asked_ns,
@@ -178,13 +176,11 @@ impl Pacing {
     }
 
     /// The time from one pass to the next.
-    #[must_use]
     pub fn interval_ns(&self) -> u64 {
         self.stretched_ns.unwrap_or(self.asked_ns)
     }
 
     /// Whether the interval is longer than asked for, and why.
-    #[must_use]
     pub fn stretched(&self) -> Option<Stretched> {
         Some(Stretched {
             interval_ns: self.stretched_ns?,
@@ -249,6 +245,10 @@ mod tests {
         Pacing::new(asked_ms * MS, OverheadBudget::default())
     }
 
+    fn pass(pacing: &mut Pacing, cost_ms: u64) -> Vec<Change> {
+        (0..PASSES).map(|_| pacing.passed(cost_ms * MS)).collect()
+    }
+
     #[test]
     fn a_pass_beyond_the_budget_stretches_the_interval_at_once_and_says_so() {
         let mut pacing = pacing(20);
@@ -300,12 +300,9 @@ mod tests {
     #[test]
     fn the_interval_is_as_asked_again_when_passes_are_cheap() {
         let mut pacing = pacing(100);
-        for _ in 0..PASSES {
-            pacing.passed(10 * MS);
-        }
+        pass(&mut pacing, 10);
         assert_eq!(pacing.interval_ns(), 500 * MS);
-        let changes: Vec<Change> = (0..PASSES).map(|_| pacing.passed(MS)).collect();
-        assert_eq!(changes[2], Change::AsAsked);
+        assert_eq!(pass(&mut pacing, 1)[2], Change::AsAsked);
         assert_eq!(pacing.interval_ns(), 100 * MS);
         assert_eq!(pacing.stretched(), None);
     }
@@ -313,13 +310,9 @@ mod tests {
     #[test]
     fn a_stretch_that_is_needed_less_shrinks_without_ending() {
         let mut pacing = pacing(100);
-        for _ in 0..PASSES {
-            pacing.passed(20 * MS);
-        }
+        pass(&mut pacing, 20);
         assert_eq!(pacing.interval_ns(), 1000 * MS);
-        for _ in 0..PASSES {
-            pacing.passed(5 * MS);
-        }
+        pass(&mut pacing, 5);
         assert_eq!(pacing.interval_ns(), 250 * MS);
     }
 

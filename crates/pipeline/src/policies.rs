@@ -14,7 +14,6 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// The name of the setting that selects such a policy.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allocation => "allocation",
@@ -37,7 +36,6 @@ pub struct PolicyDescription {
 }
 
 /// All policies: those of allocation, then those of mapping, the preferred ones first.
-#[must_use]
 pub fn policies() -> Vec<PolicyDescription> {
     let allocation = mapper_allocate::POLICIES.iter().map(|p| PolicyDescription {
         name: p.name,

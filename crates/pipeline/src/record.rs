@@ -36,7 +36,6 @@ pub struct Header {
 
 impl Header {
     /// The header for a recording that begins now.
-    #[must_use]
     pub fn of(controller: &Controller) -> Self {
         Self {
             mapper_recording: VERSION,

@@ -22,7 +22,6 @@ pub struct Changes {
 
 impl Changes {
     /// Whether anything is different.
-    #[must_use]
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
@@ -149,7 +148,6 @@ impl Replay {
     }
 
     /// The controller that decides.
-    #[must_use]
     pub const fn controller(&self) -> &Controller {
         &self.controller
     }

@@ -16,7 +16,6 @@ use mapper_model::{
 };
 
 /// Places every share by a policy, within what its application may use.
-#[must_use]
 pub fn place(
     policy: &dyn PlacementPolicy,
     snapshot: &Snapshot<'_>,
@@ -70,7 +69,6 @@ pub fn place(
     Placement { apps: placed }
 }
 
-/// One that may use only some CPUs.
 struct Confined<'a> {
     app: &'a AppView<'a>,
     share: &'a Share,

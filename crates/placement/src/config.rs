@@ -11,8 +11,7 @@ pub struct PlacementConfig {
     /// before applications that could stay are placed anew. By default 60: a thread that moves to another
     /// socket loses its caches, some tens of milliseconds. With 0 it still has to bring something.
     pub move_cost: u32,
-    /// NuPoCo Algorithm 2: two nodes exchange CPUs when one has more than this many times the
-    /// cache accesses of the other; above 1.
+    /// NuPoCo Algorithm 2: the ratio of cache accesses above which two nodes exchange CPUs; above 1.
     pub swap_threshold: f64,
     /// NuPoCo Algorithm 2: how many cores they exchange.
     pub swap_cores: u32,

@@ -29,9 +29,7 @@ pub(crate) enum Wish {
 /// What is placed. See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand<'a> {
-    /// How many CPUs it gets.
     pub(crate) want: u32,
-    /// Where it wants them.
     pub(crate) wish: Wish,
     /// What it is to others.
     pub(crate) nature: Nature,
@@ -52,8 +50,7 @@ pub(crate) enum Apart {
     Ignored,
 }
 
-/// Whether siblings of one core are distinguished from CPUs of different cores, or CPUs are taken in order
-/// of their number.
+/// Whether siblings of a core are distinguished, or CPUs are taken in order of their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Siblings {
     Told,
@@ -135,7 +132,6 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// The natures of the demands, in their order.
     pub(crate) fn natures(&self) -> Vec<Nature> {
         self.list.iter().map(|u| u.nature).collect()
     }

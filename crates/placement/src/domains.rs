@@ -14,7 +14,6 @@ use crate::machine_view::MachineView;
 use mapper_model::NodeId;
 use std::cmp::Reverse;
 
-/// Chooses domains. Holds only buffers between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Domains {
     /// The result: how many more CPUs in each domain.

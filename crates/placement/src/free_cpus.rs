@@ -23,8 +23,7 @@ pub(crate) struct FreeCpus {
 }
 
 impl FreeCpus {
-    /// Takes `need` free threads of a domain for a demand. `before` is who had each thread before
-    /// everything was placed afresh.
+    /// Takes `need` free threads of a domain; `before` is who had each thread before a fresh placement.
     pub(crate) fn take(
         &mut self,
         view: &mut MachineView<'_>,
@@ -196,8 +195,7 @@ fn take_evenly(
     need
 }
 
-/// Takes one thread of each core that others use and none of whose occupants is hot; cores on which
-/// it was before first.
+/// Takes one thread of each used core without a hot occupant, cores on which it was before first.
 fn take_beside_cool(
     view: &mut MachineView<'_>,
     id: u32,
@@ -230,8 +228,7 @@ fn take_beside_cool(
     taken
 }
 
-/// Releases one thread of a demand in a domain: the one it misses least. `after` is how many it will
-/// have there in the end.
+/// Releases the thread in a domain that a demand misses least; `after` is how many it will have there.
 pub(crate) fn release_one(
     view: &mut MachineView<'_>,
     id: u32,

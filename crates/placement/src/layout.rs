@@ -22,11 +22,8 @@ pub(crate) const UNOWNED: u32 = u32::MAX;
 /// A core with at least one usable thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Core {
-    /// Its first thread.
     pub(crate) first: ThreadIndex,
-    /// How many threads it has.
     pub(crate) threads: u32,
-    /// The domain it lies in.
     pub(crate) domain: u32,
     /// How far it is below the fastest cores of the machine; 0 on ordinary machines.
     pub(crate) slowness: u32,
@@ -42,22 +39,17 @@ impl Core {
 /// A domain with at least one usable thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Domain {
-    /// Its first core.
     pub(crate) first_core: u32,
-    /// How many cores it has.
     pub(crate) cores: u32,
-    /// How many threads it has.
     pub(crate) threads: u32,
     /// Dense number of its socket among those with usable threads.
     pub(crate) socket: u32,
-    /// Its NUMA node.
     pub(crate) node: NodeId,
     /// Dense number of its node among those with usable threads.
     pub(crate) node_index: u32,
 }
 
 impl Domain {
-    /// The cores of the domain.
     pub(crate) const fn range(&self) -> std::ops::Range<u32> {
         self.first_core..self.first_core + self.cores
     }
@@ -66,9 +58,7 @@ impl Domain {
 /// The usable part of a machine. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// CPU of each thread.
     pub(crate) cpu: Vec<CpuId>,
-    /// Core of each thread.
     pub(crate) core_of: Vec<u32>,
     /// The cores, domain by domain.
     pub(crate) cores: Vec<Core>,
@@ -174,7 +164,6 @@ impl Layout {
         }
     }
 
-    /// The thread of a CPU, if it is usable.
     pub(crate) fn thread(&self, cpu: CpuId) -> Option<ThreadIndex> {
         self.thread_of
             .get(cpu.index())
@@ -182,7 +171,6 @@ impl Layout {
             .filter(|thread| *thread != UNOWNED)
     }
 
-    /// The domain of a thread.
     pub(crate) fn domain_of(&self, thread: ThreadIndex) -> u32 {
         self.cores[self.core_of[thread as usize] as usize].domain
     }

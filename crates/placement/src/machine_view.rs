@@ -60,7 +60,6 @@ pub(crate) struct MachineView<'l> {
 }
 
 impl<'l> MachineView<'l> {
-    /// An empty view.
     pub(crate) fn new(layout: &'l Layout, natures: &'l [Nature]) -> Self {
         Self {
             layout,
@@ -108,17 +107,14 @@ impl<'l> MachineView<'l> {
         here.map(|(_, count)| *count).sum()
     }
 
-    /// The core with a number.
     pub(crate) fn core(&self, core: u32) -> &'l Core {
         &self.layout.cores[core as usize]
     }
 
-    /// Free threads of a core.
     pub(crate) fn free_on(&self, core: u32) -> u32 {
         self.core(core).threads - self.cores[core as usize].used
     }
 
-    /// Gives a free thread to a demand.
     pub(crate) fn take(&mut self, demand: u32, thread: ThreadIndex) {
         debug_assert_eq!(self.owner[thread as usize], UNOWNED);
         self.owner[thread as usize] = demand;
@@ -153,7 +149,6 @@ impl<'l> MachineView<'l> {
         *count += 1;
     }
 
-    /// Takes a thread back from its demand.
     pub(crate) fn release(&mut self, thread: ThreadIndex) {
         let demand = self.owner[thread as usize];
         debug_assert_ne!(demand, UNOWNED);

@@ -23,7 +23,6 @@ use crate::result::to_placement;
 use mapper_model::{Allocation, NodeId, NodeShare, Placement, Sharing, Snapshot, Strategy};
 use mapper_predict::nupoco::swap::{self, NodePressure, Resident, SwapRule};
 
-/// The policy. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct NupocoSwap {
     rule: SwapRule,

@@ -27,7 +27,6 @@ pub struct Traits {
 
 impl Traits {
     /// The traits in a profile, with the class that the history asserts.
-    #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let class = match (profile.class, profile.bottleneck) {
             (SharingClass::Low, Bottleneck::Sharing) => SharingClass::Medium,
@@ -81,7 +80,6 @@ impl Traits {
 }
 
 /// The indices of the applications in the order in which they choose. Equal ones keep their order.
-#[must_use]
 pub fn priority(apps: &[Traits]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..apps.len()).collect();
     order.sort_by(|&a, &b| before(&apps[a], &apps[b]));

@@ -2,9 +2,8 @@
 //!
 //! First every application keeps its CPUs; one with too many gives by the residency rule, one with too few
 //! takes free ones, in order of priority ([`keep`]). Then the same demands are placed on an empty view, with
-//! a preference for where they are ([`afresh`]), so that an application that must be together may displace
-//! another. That placement replaces the first only if it costs fewer points
-//! ([`contention`](crate::contention)) by more than the moves are worth; and so on.
+//! a preference for where they are ([`afresh`]). That placement replaces the first only if it costs fewer
+//! points ([`contention`](crate::contention)) by more than the moves are worth; and so on.
 //!
 //! Invariants: a placement that is the answer once is the answer to itself, so none moves while nothing
 //! changes; one that grows keeps its CPUs unless moving pays; every thread has at most one demand.
@@ -61,8 +60,7 @@ pub(crate) fn afresh<'l>(
     view
 }
 
-/// Replaces a placement by a fresh one as long as that pays. A moved CPU has to bring `move_cost`
-/// points.
+/// Replaces a placement by a fresh one while each moved CPU brings at least `move_cost` points.
 pub(crate) fn improve<'l>(
     mut view: MachineView<'l>,
     demands: &Demands<'_>,

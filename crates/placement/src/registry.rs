@@ -71,20 +71,14 @@ pub static POLICIES: &[PolicyEntry] = &[
 /// # Errors
 /// [`UnknownPolicy`] lists the names there are.
 pub fn find(name: &str) -> Result<&'static PolicyEntry, UnknownPolicy> {
-    POLICIES
-        .iter()
-        .find(|p| p.name == name)
-        .ok_or_else(|| UnknownPolicy {
-            name: name.chars().take(80).collect(),
-        })
+    let found = POLICIES.iter().find(|p| p.name == name);
+    found.ok_or_else(|| UnknownPolicy(name.chars().take(80).collect()))
 }
 
 /// A name that no placement policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown placement policy {name:?}: give one of {}", names())]
-pub struct UnknownPolicy {
-    name: String,
-}
+#[error("unknown placement policy {:?}: give one of {}", .0, names())]
+pub struct UnknownPolicy(String);
 
 fn names() -> String {
     let names: Vec<&str> = POLICIES.iter().map(|p| p.name).collect();
@@ -98,11 +92,8 @@ mod tests {
     #[test]
     fn a_policy_is_found_under_the_name_it_gives_itself() {
         for entry in POLICIES {
-            let found = find(entry.name).unwrap();
-            assert_eq!(
-                (found.build)(&PlacementConfig::default()).name(),
-                entry.name
-            );
+            let policy = (find(entry.name).unwrap().build)(&PlacementConfig::default());
+            assert_eq!(policy.name(), entry.name);
         }
     }
 

@@ -13,7 +13,6 @@
 /// Contexts on each socket for an application that wants to be together.
 ///
 /// `residency` are those it holds, `free` those nobody holds, both by socket.
-#[must_use]
 pub fn colocate(residency: &[u32], free: &[u32], target: u32) -> Vec<u32> {
     let mut order: Vec<usize> = (0..residency.len()).collect();
     order.sort_by_key(|&s| (std::cmp::Reverse(residency[s]), s));
@@ -38,7 +37,6 @@ pub fn colocate(residency: &[u32], free: &[u32], target: u32) -> Vec<u32> {
 }
 
 /// Contexts on each socket for an application that wants to be spread, as [`colocate`].
-#[must_use]
 pub fn spread(residency: &[u32], free: &[u32], target: u32) -> Vec<u32> {
     let mut counts = residency.to_vec();
     let mut total: u32 = counts.iter().sum();

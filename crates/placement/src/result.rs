@@ -43,8 +43,7 @@ pub(crate) fn to_placement(
 }
 
 impl MachineView<'_> {
-    /// The strategy that a demand was placed by, or [`Strategy::LeastContention`] where it did not
-    /// get what it wants.
+    /// The strategy of a demand, or [`Strategy::LeastContention`] where it did not get what it wants.
     pub(crate) fn strategy_of(&self, id: u32, demand: &Demand<'_>) -> Strategy {
         if demand.by_node.is_some() {
             return Strategy::ByNode;

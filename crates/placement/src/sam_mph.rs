@@ -69,7 +69,6 @@ impl Variant {
     }
 }
 
-/// The policy. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct SamMph {
     variant: Variant,
@@ -147,7 +146,6 @@ fn is_hot(traits: &Traits) -> bool {
         || (traits.class == SharingClass::Low && traits.bottleneck == Bottleneck::Compute)
 }
 
-/// What an application wants.
 fn wish(traits: &Traits, hot: bool, siblings: Siblings, machine: &MachineProfile) -> Wish {
     let stalls = traits.spc.is_some_and(|spc| spc > machine.spc_same_core);
     match (traits.class, traits.bottleneck) {

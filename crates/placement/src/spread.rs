@@ -10,7 +10,6 @@ use crate::policy::PlacementPolicy;
 use crate::result::to_placement;
 use mapper_model::{Allocation, Placement, Placing, Snapshot, Strategy};
 
-/// The policy. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread;
 

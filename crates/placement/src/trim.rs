@@ -58,8 +58,7 @@ fn trim_within(
         let Some(r) = from else {
             return;
         };
-        // One that spreads looks again after each thread; the others leave the domain as far as
-        // needed.
+        // One that spreads chooses anew after each thread; the others leave the domain as far as needed.
         let part = if demand.wish == Wish::Spread {
             1
         } else {
