@@ -61,7 +61,6 @@ use mapper_shim_core::features::{Features, TeamsWanted};
 use mapper_shim_core::thread_state::ThreadState;
 use waiting::libgomp_spin;
 
-/// What the core calls of the features.
 static FEATURES: Features = Features {
     attached: mapper_virtual_team::attached,
     mode_is_known,

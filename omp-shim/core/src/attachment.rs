@@ -1,10 +1,9 @@
 //! The page shared with the daemon, as this process sees it.
 //!
-//! *Life.* The first OpenMP call of any thread maps the page; of several threads one wins, without a lock. It stays
-//! mapped. A process without a page (no variables, wrong token or version) is *inert*: every call passes through.
-//!
-//! *Slots.* A thread claims a slot when it first counts and releases it when it ends; the process releases all at
-//! exit. The child of a fork must not write to its parent's slots, so a fork handler forgets the slot.
+//! The first OpenMP call of any thread maps the page, without a lock; it stays mapped. A process without a page (no
+//! variables, wrong token or version) is *inert*: every call passes through. A thread claims a slot when it first
+//! counts and releases it when it ends; the process releases all at exit. The child of a fork must not write to its
+//! parent's slots, so a fork handler forgets the slot.
 //!
 //! *Invariants.* The team limit costs two relaxed loads while the allocation does not change.
 
@@ -33,7 +32,6 @@ struct Attachment {
 
 /// Not looked for yet (null), not there ([`inert`]) or attached.
 static ATTACHMENT: AtomicPtr<Attachment> = AtomicPtr::new(null_mut());
-/// Process id; changes in the child of a fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The sequence number to compare: the page's unless teams are fixed, else one that never changes.
 static WATCHED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER_PUBLISHED).cast_mut());
@@ -43,7 +41,6 @@ static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECI
 static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
 /// The settings are known to every thread that sees this.
 static SETTLED: AtomicBool = AtomicBool::new(false);
-/// See [`teams_follow`].
 static TEAMS_FOLLOW: AtomicBool = AtomicBool::new(false);
 /// The sequence number of the allocation last read (high half) and its team limit (low half).
 static KNOWN_LIMIT: AtomicU64 = AtomicU64::new(NOTHING_KNOWN);
@@ -139,7 +136,6 @@ fn is_gone(process: u32) -> bool {
     failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The calling thread as the owner of a slot.
 fn owner() -> SlotOwner {
     SlotOwner {
         process: PROCESS.load(Ordering::Relaxed),
@@ -205,7 +201,6 @@ fn attach() {
     }
 }
 
-/// Watches the page's number of CPUs and, unless teams are fixed, its sequence number.
 fn watch() {
     let Some(attachment) = attachment() else {
         return;

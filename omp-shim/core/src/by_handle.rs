@@ -1,25 +1,19 @@
-//! Functions of a runtime that the program looks up by a handle of its library (`ctypes`, threadpoolctl).
-//!
-//! *Problem.* Calls by such an address do not pass the shim: a team size set so would not be kept, and a member of a
-//! virtual team would get the answer for a thread without a team.
-//!
-//! *Approach.* The shim exports `dlsym`, to learn of the lookup and to keep results right afterwards:
+//! Functions of a runtime that the program looks up by a handle of its library (`ctypes`, threadpoolctl). Calls by such
+//! an address do not pass the shim, so it exports `dlsym`, to learn of the lookup and to keep results right:
 //!
 //! - *settings*: virtual teams compare what they noted with the runtime before every region and in every member
 //!   (`virtual_team::control_variables`); `omp_set_num_threads` and `omp_set_dynamic` count as called;
-//! - *unnamed critical sections and atomics*: the shim's own function is the answer, for virtual teams have locks of
-//!   their own;
+//! - *unnamed critical sections and atomics*: the shim's own function is the answer, for virtual teams have their own
+//!   locks;
 //! - *other functions of teams*: no virtual teams from the next region on; within a virtual region the shim's own
-//!   function is the answer.
-//!
-//! The shim's own function finds the runtime by its caller, so it is the answer only where the module that looks it
-//! up uses the runtime in which it was found.
+//!   function is the answer. That finds the runtime by its caller, so the module must use the runtime in which it was
+//!   found.
 //!
 //! *Invariants.* `dlsym` is called before anything is set up (by sanitizers), under locks, and with handles whose
 //! meaning depends on the caller. So the stub jumps on to the next `dlsym` with arguments and return address as they
-//! were, unless the answer is the shim's own; special handles and names that are not OpenMP's cause no call and no
-//! other work. The program's own lookup comes last, so that `dlerror` is about that one. `dlvsym` is not exported:
-//! by it the next `dlsym` is found without calling what a sanitizer may be about to replace.
+//! were, unless the answer is the shim's own; special handles and other names cause no call. The program's own lookup
+//! comes last, for `dlerror`. `dlvsym` is not exported: by it the next `dlsym` is found without calling what a
+//! sanitizer may be about to replace.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
@@ -39,10 +33,7 @@ struct Course {
     answer: *mut c_void,
 }
 
-/// Whether a name begins as OpenMP's do.
-///
-/// # Safety
-/// `name` is a C string.
+/// Whether a name begins as OpenMP's do. Safety: `name` is a C string.
 unsafe fn is_openmp(name: *const c_char) -> bool {
     let begins = |prefix: &[u8]| {
         prefix.iter().enumerate().all(|(place, byte)| {
@@ -79,10 +70,8 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: us
     }
 }
 
-/// Learns from a lookup; returns the answer if that is not the real function.
-///
-/// # Safety
-/// As for `dlsym`, with a handle that means the same for all callers.
+/// Learns from a lookup; returns the answer if that is not the real function. Safety: as for `dlsym`, with a handle
+/// that means the same for all callers.
 unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
     let uses = looked_up::uses(text);
@@ -111,10 +100,7 @@ unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mu
     answer
 }
 
-/// Whether `module`, where something was found by the handle, is an OpenMP runtime.
-///
-/// # Safety
-/// As for [`look_up`].
+/// Whether `module`, where something was found by the handle, is an OpenMP runtime. Safety: as for [`look_up`].
 unsafe fn is_runtime(handle: *mut c_void, module: &Module) -> bool {
     [Family::Gomp, Family::Kmpc].into_iter().any(|family| {
         // SAFETY: as the caller promises.
@@ -159,10 +145,8 @@ fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*m
     None
 }
 
-/// Learns of a lookup and jumps on to the next function of that name, which needs the return address.
-///
-/// # Safety
-/// As for the C library's.
+/// Learns of a lookup and jumps on to the next function of that name, which needs the return address. Safety: as for
+/// the C library's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {

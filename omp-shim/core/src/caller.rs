@@ -1,23 +1,21 @@
 //! Which real function a call is meant for.
 //!
-//! *Problem.* One process may hold several OpenMP runtimes (a program's libgomp, a Python wheel's renamed copy, another
-//! library's libomp). Without the shim the dynamic linker would have bound each module's calls to one of them. The
-//! shim has to find the same one, since calls that it does not export are bound by the linker: calls of one module to
-//! two runtimes give wrong results.
+//! *Problem.* One process may hold several OpenMP runtimes (libgomp, a Python wheel's renamed copy, a library's
+//! libomp). The shim has to find the one to which the dynamic linker would have bound the module: calls that the shim
+//! does not export go there, and calls of one module to two runtimes give wrong results.
 //!
 //! *Approach.* As the linker does: first the global scope behind the shim (`RTLD_NEXT`), then the libraries that the
-//! calling module depends on. Where both offer a runtime and they differ, the module's other OpenMP calls show which
-//! one it is bound to. An address in the module identifies the caller: the outlined function, the location
-//! descriptor, or the return address.
+//! calling module depends on. Where these offer different runtimes, the module's other OpenMP calls show which one it
+//! is bound to. An address in the module identifies the caller.
 //!
 //! *Fast path.* Usually one runtime is loaded, in the global scope, and one pointer serves all callers. A module loaded
-//! later binds to it as well, unless it needs what that runtime lacks: libgomp has nothing for clang's code. So before
+//! later binds to it as well, unless it needs what that runtime lacks (libgomp has nothing for clang's code). So before
 //! the first library is loaded, and if the runtime does not offer both interfaces, the modules present are noted as
 //! that runtime's and the pointer is given up. From then on each thread remembers the module it was called from last.
 //!
-//! *Invariants.* A [`Runtime`] is never freed, and the modules it was found through are never unloaded. Nothing here
-//! takes a lock: a thread that runs a library's constructor, with parallel regions, holds the linker's lock, and a
-//! second lock taken in the other order would deadlock. Two threads that resolve the same thing may both store it.
+//! *Invariants.* A [`Runtime`] is never freed, and its modules are never unloaded. Nothing here takes a lock: a thread
+//! that runs a library's constructor holds the linker's, and a second one taken in the other order would deadlock. Two
+//! threads that resolve the same thing may both store it.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -32,9 +30,7 @@ use crate::thread_state::ThreadState;
 
 /// The runtime of all callers, while there is only one.
 static SOLE: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
-/// How often the program has begun to load a library.
 static LOADS: AtomicUsize = AtomicUsize::new(0);
-/// A range of addresses and the runtime of the module there.
 struct Route {
     module: Module,
     runtime: &'static Runtime,
@@ -223,7 +219,6 @@ fn scope_of(module: &Module, address: usize) -> Option<Scope> {
     }
 }
 
-/// Whether a function of this name belongs to an OpenMP runtime.
 fn is_openmp_call(name: &CStr) -> bool {
     ["GOMP_", "omp_", "__kmpc_"]
         .iter()

@@ -1,13 +1,8 @@
-//! What is loaded in this process, as the dynamic linker lays it out.
+//! What is loaded in this process: the program headers of `dl_iterate_phdr` and the symbol and relocation tables that
+//! they lead to. They tell which module a call came from, which OpenMP runtimes there are, and to which one a module is
+//! bound.
 //!
-//! *Problem.* To find the real function behind a call, the shim must know which module the call came from, how many
-//! OpenMP runtimes there are, and to which of two runtimes a module is bound. The C library tells the first at a cost
-//! and the others not.
-//!
-//! *Approach.* Walk the program headers of `dl_iterate_phdr` and the symbol and relocation tables that they lead to.
-//!
-//! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no module can go. This
-//! runs at the first OpenMP call of a module, and for the C library's own functions at their first use.
+//! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no module can go.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -259,7 +254,6 @@ impl View<'_> {
         self.info.dlpi_addr as usize
     }
 
-    /// The addresses of a program header.
     fn extent(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.base().wrapping_add(header.p_vaddr as usize);
         start..start.saturating_add(header.p_memsz as usize)
@@ -394,7 +388,6 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Whether one of them begins there.
     fn lie_in(&self, extent: &Range<usize>) -> bool {
         let starts = [
             self.strings,
@@ -473,7 +466,6 @@ impl Tables {
         });
     }
 
-    /// The present target of a function that is called through the linker.
     fn binding(&self, name: &CStr) -> Option<usize> {
         let mut bound = None;
         self.each_binding(|called, target| {
@@ -493,7 +485,6 @@ impl Tables {
         });
     }
 
-    /// The name of the symbol that a relocation imports, if any.
     fn import(&self, relocation: &Relocation) -> Option<&CStr> {
         let symbol = self.symbol(relocation.symbol());
         let is_import = relocation.symbol() != 0 && symbol.st_shndx == SHN_UNDEF;

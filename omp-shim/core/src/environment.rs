@@ -1,8 +1,7 @@
 //! The environment variables that concern the shim.
 //!
-//! *Waiting.* A barrier that spins while the thread it waits for has no CPU wastes a time slice: with libgomp's default
-//! of 300,000 turns a program with fewer CPUs than threads ran fifty times slower. The launcher therefore sets the
-//! waiting policy; the shim only reports what is set, so that the daemon knows which program it may shrink.
+//! A barrier that spins while the thread it waits for has no CPU wastes a time slice: with libgomp's default of 300,000
+//! turns a program ran fifty times slower. The launcher sets the waiting policy; the shim reports what is set.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +11,6 @@ use mapper_abi::Runtimes;
 
 /// Spin counts of libgomp up to this are harmless: the most that the launcher sets.
 const HARMLESS_SPIN_COUNT: u64 = 3_000;
-/// Block times of libomp up to this are harmless.
 const HARMLESS_BLOCK_TIME_MS: u64 = 1;
 
 /// A variable of the environment, by `getenv` as the runtimes read it.

@@ -7,7 +7,6 @@ use mapper_abi::TeamsOff;
 use crate::thread_state::ThreadState;
 use crate::{attachment, looked_up};
 
-/// The program called `omp_set_dynamic(0)`, in any thread.
 static DYNAMIC_IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Why the program's teams are exact, if they are.

@@ -1,7 +1,5 @@
-//! What the core calls of the features above it, as one table that the root of the library fills in.
-//!
-//! The library has no constructor that could register features, so the linker binds the table: the root puts its
-//! address under a hidden symbol ([`define_features!`]). None of the calls is on the routine path.
+//! What the core calls of the features above it, as one table. The library has no constructor, so the linker binds the
+//! table: the root puts its address under a hidden symbol ([`define_features!`]).
 
 use core::ffi::c_void;
 

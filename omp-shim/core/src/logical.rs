@@ -1,5 +1,5 @@
-//! Teams of logical threads, as far as the parts that do not run them need to know: whether there are any, and what
-//! the calling thread is. [`TeamService`](crate::features::TeamService) runs them.
+//! Teams of logical threads, as far as parts that do not run them need to know
+//! ([`TeamService`](crate::features::TeamService)).
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -10,15 +10,11 @@ use crate::runtime::Runtime;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 
-/// The user asked for such teams, and the page's daemon is there.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// It is known that no region of this process may have one.
 static REFUSED: AtomicBool = AtomicBool::new(false);
-/// The runtime that the present region would have run in.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
 /// How many forks lie between the program's first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// How often OS threads were helped that had to run several logical threads.
 static PREEMPTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// The process has attached to a page under `--teams virtual`.

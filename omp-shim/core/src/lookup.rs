@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 type LookUp = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The next `dlsym`, once looked up.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The next `dlsym` behind the shim's, which may be one of another preloaded library; null if there is none.

@@ -34,7 +34,6 @@ struct Left {
 }
 
 impl Left {
-    /// The calling thread enters a real region that `outer` began.
     fn now(thread: &ThreadState, outer: Logical) -> Self {
         Self {
             member: thread.member.take(),

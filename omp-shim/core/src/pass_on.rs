@@ -1,11 +1,9 @@
 //! Functions of the runtimes that the shim answers for members of virtual teams and else passes on.
 //!
 //! A stub notes the caller. Where the call was turned into a jump, the return address lies in a module that does not
-//! use OpenMP itself (in the shim, for the barrier at the end of a region's body); then the runtime of the region is
-//! taken, else the last one. Without a runtime (weak references to these functions find the shim's) the answer is zero.
-//!
-//! A thread is a member only for the runtime whose region that is. A library with another runtime that is called
-//! within gets the answer of its own ([`member_for`]).
+//! use OpenMP itself; then the runtime of the region is taken, else the last one. Without a runtime (weak references
+//! find the shim's functions) the answer is zero. A thread is a member only for the runtime whose region that is
+//! ([`member_for`]).
 
 use core::ffi::c_void;
 

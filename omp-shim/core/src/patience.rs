@@ -1,12 +1,11 @@
-//! How long it pays to go on spinning where a thread has a CPU of its own, learnt from how it went.
+//! How long it pays to go on spinning where a thread has a CPU of its own.
 //!
-//! *Problem.* The program's CPUs may be shared with what mapper does not manage. Then a carrier that spins keeps its CPU
-//! from the very thread for which the other carriers wait, and each barrier takes a time slice; if it slept, the kernel
-//! would move that thread. The allocation does not tell.
+//! *Problem.* What mapper does not manage may use the program's CPUs. Then a carrier that spins keeps its CPU from the
+//! very thread for which the others wait, and each barrier takes a time slice. The allocation does not tell.
 //!
-//! *Approach.* Spinning in vain (for another cause than the other threads' work, or a serial phase) makes the next one a
-//! quarter as long; rewarded spinning doubles it. At the shortest, many sleeps in a row that spinning could have spared
-//! make one try that would have spared them all.
+//! *Approach.* Spinning in vain (for another cause than the other threads' work, or a serial phase) makes the next one
+//! a quarter as long; rewarded spinning doubles it. At the shortest, many sleeps in a row that spinning could have
+//! spared make one try that would have spared them all.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -30,7 +29,6 @@ pub struct Patience {
     level: AtomicU32,
     /// Short sleeps in a row at the lowest level.
     short_sleeps: AtomicU32,
-    /// The longest of them.
     longest_ns: AtomicU64,
 }
 

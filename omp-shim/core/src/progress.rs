@@ -1,13 +1,12 @@
-//! Counting what a thread has completed.
+//! Counting what a thread has completed: iterations of loops that the runtime dispenses in chunks, and parallel
+//! regions.
 //!
-//! *Unit.* Iterations of loops that the runtime dispenses in chunks, and parallel regions.
+//! *Approach.* A thread that asks for its next chunk has done the one before. The time is noted at the end of loops and
+//! regions only: reading the clock costs as much as a small chunk. The clock ticks every few milliseconds; where many
+//! regions end between two ticks, most do not read it.
 //!
-//! *Approach.* A thread that asks for its next chunk has done the one before, so it counts the size of its last chunk at
-//! each call. The time is noted at the end of loops and regions only: reading the clock costs as much as a small chunk.
-//! The clock ticks every few milliseconds; where many regions end between two ticks, most do not read it.
-//!
-//! *Invariants.* A chunk costs one addition in the thread's own cache line, and a division only if the loop's increment
-//! is not one.
+//! *Invariants.* A chunk costs one addition in the thread's own cache line, and a division only if the increment is not
+//! one.
 
 use core::sync::atomic::Ordering;
 

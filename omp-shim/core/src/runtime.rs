@@ -61,7 +61,6 @@ pub(super) struct Queries {
 #[derive(Debug)]
 pub struct Runtime {
     pub(super) functions: [*mut c_void; Symbol::ALL.len()],
-    /// By family.
     pub(super) queries: [Queries; 2],
     /// The library that offers clang's family.
     pub(super) kmpc_library: Option<Module>,

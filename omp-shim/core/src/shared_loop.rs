@@ -1,20 +1,18 @@
-//! Loops dispensed in chunks that grow (`MAPPER_SCHEDULE=adaptive`).
-//!
-//! *Problem.* A dynamic loop with small chunks balances well, but every chunk costs a dispatch, and nobody knows the
-//! right size in advance.
+//! Loops dispensed in chunks that grow (`MAPPER_SCHEDULE=adaptive`), where nobody knows the right chunk size in
+//! advance.
 //!
 //! *Approach* [Cooperative §3.2 Algorithm 1, NuPoCo Algorithm 3]. The shim hands out chunks itself. One thread of each
 //! NUMA node, the delegate, doubles the node's chunk size while a chunk takes less than the period, up to half of an
-//! even share of what remains. Every node has a queue with its part of the iterations; threads whose queue is empty
-//! take from the others. The runtime gets a loop without iterations, so that its state stays consistent. Virtual teams
-//! dispense such loops by the same code (`virtual_team::share`).
+//! even share of what remains. Every node has a queue; threads whose queue is empty take from the others. The runtime
+//! gets a loop without iterations, so that its state stays consistent. Virtual teams use the same code
+//! (`virtual_team::share`).
 //!
 //! *The last iteration* is handed out alone, when all queues are empty: compilers take the thread that got it for the
 //! one with the final values of `lastprivate` variables, so it must not get another chunk.
 //!
 //! *Invariants.* Every iteration is handed out exactly once. A loop's place is used again only when all threads of the
-//! team have left it. Off unless requested. Ordered loops and nested regions are left alone; with `OMP_CANCELLATION`
-//! threads may leave a loop unseen, so it stays off.
+//! team have left it. Off unless requested, and with `OMP_CANCELLATION`, by which threads may leave a loop unseen.
+//! Ordered loops and nested regions are left alone.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null_mut};
@@ -32,7 +30,6 @@ pub(super) const LOOPS: usize = 8;
 /// NUMA nodes that are told apart.
 const NODES: usize = 8;
 
-/// Whether loops are to be dispensed so; set once, when the process attaches.
 static ON: AtomicBool = AtomicBool::new(false);
 static ALL_SHARED_LOOPS: [SharedLoops; MOST_REGIONS] = [const { SharedLoops::new() }; MOST_REGIONS];
 
@@ -163,7 +160,6 @@ pub struct SharedLoop {
     to: AtomicU64,
     increment: AtomicU64,
     count: AtomicU64,
-    /// Whether the last iteration has been handed out.
     ended: AtomicBool,
     /// Cores, as far as the rule is concerned.
     cores: AtomicU64,
@@ -172,7 +168,6 @@ pub struct SharedLoop {
     queues: [Queue; NODES],
 }
 
-/// The part of a node.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Queue {

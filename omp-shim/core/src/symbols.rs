@@ -1,8 +1,6 @@
-//! The functions of the OpenMP runtimes: one table of what each of them is.
-//!
-//! From it come the symbols that the shim exports and calls, which programs may have virtual teams ([`crate::served`]),
-//! which may share thread-local storage, and what it means that a function is looked up by a handle
-//! ([`crate::looked_up`]). Tests compare it with what the library exports and with the libgomp of the machine.
+//! The functions of the OpenMP runtimes: one table of what each of them is, for the exported symbols,
+//! [`crate::served`], shared thread-local storage and [`crate::looked_up`]. Tests compare it with the exports and with
+//! the machine's libgomp.
 
 use core::ffi::CStr;
 

@@ -1,14 +1,12 @@
 //! The threads of one parallel region, as they know of each other.
 //!
-//! *Problem.* Threads of a region need to know which threads work on the same loop: one without a CPU may sleep while
-//! others do its share, and has to be woken when they are done. The runtimes do not tell.
+//! *Problem.* A thread without a CPU may sleep while others do its share of a loop, and has to be woken when they are
+//! done. The runtimes do not tell which threads work on the same loop.
 //!
 //! *Approach.* The thread that begins a region puts a [`TeamRecord`] into its frame or storage
-//! ([`kept_records`](crate::region::kept_records)), where it stays until all threads have returned. Every thread starts
-//! through a small function that notes its address.
-//!
-//! *Loops are numbered.* All threads of a team meet the same loops in the same order. A thread numbers a loop that is
-//! dispensed in chunks when it begins it.
+//! ([`kept_records`](crate::region::kept_records)); every thread starts through a small function that notes its
+//! address. All threads of a team meet the same loops in the same order, so each numbers a loop that is dispensed in
+//! chunks when it begins it.
 //!
 //! *Invariants.* A thread's team record is `None` outside regions and in regions not begun through the shim. Inside
 //! nested regions a thread's rank is 0 and no loop is counted: only outermost teams are changed.

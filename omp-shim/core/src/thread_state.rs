@@ -1,11 +1,9 @@
 //! What the shim knows about the calling thread.
 //!
-//! *Problem.* Every chunk of a dynamic loop needs it, so it must cost a load. A `thread_local!` of a shared object is
-//! reached by a call of `__tls_get_addr`, which takes as long as the rest of the shim.
-//!
-//! *Approach.* A thread-local block, declared in assembly and addressed by the *initial-exec* model: one load of its
-//! offset, one addition of the thread pointer. That needs a library that is present at program start, as a preloaded
-//! one is. Where libomp loads the shim later as a tool, the block has to fit into what the loader reserves.
+//! *Approach.* Every chunk of a dynamic loop needs it, and a `thread_local!` of a shared object costs a call of
+//! `__tls_get_addr`. So it is a thread-local block, declared in assembly and addressed by the *initial-exec* model: one
+//! load and one addition. That needs a library that is present at program start. Where libomp loads the shim later as a
+//! tool, the block has to fit into what the loader reserves.
 //!
 //! *Invariants.* All-zero bytes are the state of a thread that never called. Only the thread itself uses its state.
 //! `caller` is at offset 0, where the entry stubs store it.

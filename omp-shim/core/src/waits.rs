@@ -1,24 +1,21 @@
-//! How long threads wait for one another at barriers.
-//!
-//! *Problem.* A thread that spins at a barrier executes instructions like one that works. What judges a program by its
-//! instructions [MAPPER §3.2] has to know how much of its time was waiting.
+//! How long threads wait for one another at barriers: what judges a program by its instructions [MAPPER §3.2] has to
+//! know.
 //!
 //! *Unit.* Nanoseconds of thread time between arriving at a barrier and leaving it, spinning or asleep; between the end
-//! of a thread's part of a region and the end of the region (for pool threads: the beginning of the next one); and
-//! time parked. In a virtual team the carriers wait; the pool's owner counts for the threads that carry nothing.
+//! of a thread's part of a region and the end of the region (for pool threads: the beginning of the next one); and time
+//! parked. In a virtual team the carriers wait; the pool's owner counts for the threads that carry nothing.
 //!
 //! *Approach.* Reading the clock twice costs as much as a fast barrier. So after a short wait a random number of waits
-//! is skipped (at random, so as not to fall into step with the program), and the next one measured stands for them.
-//! If that one is long, each of those skipped counts for the longest short wait, and none is skipped as long as one of
-//! the last [`WATCHFUL`] waits was long.
+//! is skipped (at random, so as not to fall into step with the program), and the next one measured stands for them. If
+//! that one is long, each of those skipped counts for the longest short wait, and none is skipped as long as one of the
+//! last [`WATCHFUL`] waits was long.
 //!
-//! *Tasks.* Threads that wait at a barrier may carry out tasks, which is work; the runtimes do not tell when. A wait is
-//! left out if its region has had a task or one is made meanwhile ([`crate::waiting::tasks`]): all tasks of a region are
-//! done when it has ended. So the sum is a lower bound, which the daemon expects. (Timing each task would take a word
-//! beside its arguments, which the runtimes lay out.) `taskwait` and the end of a task group do not count as waiting.
+//! *Tasks.* Threads that wait may carry out tasks, and the runtimes do not tell when. A wait is left out if its region
+//! has had a task or one is made meanwhile ([`crate::waiting::tasks`]), so the sum is a lower bound, which the daemon
+//! expects. `taskwait` and the end of a task group do not count as waiting.
 //!
-//! *Invariants.* No work is counted. A wait that is not measured costs a decrement and a comparison. Only outermost teams
-//! are measured. Threads that share a slot add atomically.
+//! *Invariants.* No work is counted. A wait that is not measured costs a decrement and a comparison. Only outermost
+//! teams are measured. Threads that share a slot add atomically.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -1,14 +1,9 @@
 //! What smaller teams cost where they turn out to be slower.
 //!
-//! *Problem.* A size can be judged only by running with it, and a region that makes good use of two CPUs takes
-//! twice as long on one. And what was true of sixteen calls need not be true of the next thousand: a
-//! multigrid method calls one function with large and small grids in turn, and a region that has its data in
-//! one CPU's cache while its neighbours are tried with one thread finds half of it elsewhere afterwards.
-//!
-//! *Approach.* Each call with fewer threads than allowed is compared with the mean of the full team, during
-//! a trial and for as long as the size is in use. What it loses adds up ([`Lag`], a one-sided cumulative sum
-//! [Page 1954]); the size is given up at [`TOLERATED`] calls' worth. Over the whole process, trials
-//! begin only while what they have lost so far leaves room for what the next may lose ([`Budget`]).
+//! *Approach.* What was true of sixteen calls need not be true of the next thousand. So each call with fewer threads
+//! than allowed is compared with the mean of the full team, during a trial and for as long as the size is in use. What
+//! it loses adds up ([`Lag`], a one-sided cumulative sum [Page 1954]); the size is given up at [`TOLERATED`] calls'
+//! worth. Trials begin only while what all have lost leaves room for what the next may lose ([`Budget`]).
 //!
 //! *Unit.* Ticks of the time stamp counter.
 //!
@@ -34,7 +29,6 @@ const FREE: u64 = 1_000_000;
 /// One part in this many of the time since the first trial may be lost, beside that.
 const PARTS: u64 = 400;
 
-/// Whether a smaller team goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
     Holds,
@@ -52,7 +46,6 @@ impl Lag {
         Self { ticks: 0 }
     }
 
-    /// A call took so long; the full team's took `full_mean`.
     pub(super) fn count(&mut self, ticks: u64, full_mean: u64) -> Standing {
         let bearable = full_mean.saturating_mul(BEARABLE_PERCENT) / 100;
         if ticks > bearable {
@@ -68,11 +61,10 @@ impl Lag {
         }
     }
 
-    /// What a trial of one thread instead of `limit` may lose until it is ended, if the calls are alike; not less
-    /// than one call of the full team takes.
+    /// What a trial of one thread instead of `limit` may lose until it is ended; at least one call of the full team.
     ///
-    /// One thread takes at most as long as all have taken together in the full team's shortest call,
-    /// `full_least`. The others may have been longer because threads waited for CPUs, which one does not.
+    /// One thread takes at most as long as all have taken together in the full team's shortest call, `full_least`: in
+    /// others threads may have waited for CPUs, which one does not.
     pub(super) fn at_most(full_mean: u64, full_least: u64, limit: u32) -> u64 {
         let alone = full_least.saturating_mul(u64::from(limit));
         let one_call = alone.saturating_sub(full_mean);
@@ -85,7 +77,6 @@ impl Lag {
     }
 }
 
-/// What trials have cost the process, and may.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// When the first call was timed; 0 before.
@@ -94,7 +85,6 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Nothing lost.
     pub(super) const fn new() -> Self {
         Self {
             began: AtomicU64::new(0),
@@ -114,7 +104,6 @@ impl Budget {
         earned.saturating_add(FREE).saturating_sub(lost)
     }
 
-    /// So much has been lost.
     pub(super) fn charge(&self, ticks: u64) {
         if ticks > 0 {
             self.lost.fetch_add(ticks, Ordering::Relaxed);

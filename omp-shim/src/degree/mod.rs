@@ -1,39 +1,28 @@
-//! How many threads a region is worth.
+//! How many threads a region is worth: a small one is done sooner by one thread than by eight that first have to be
+//! woken.
 //!
-//! *Problem.* A small region is done sooner by one thread than by eight that first have to be woken:
-//! 15 times sooner has been reported of libraries on small data. Neither program nor runtime looks.
+//! *Approach.* Where the number of OS threads is the shim's to choose (teams under `follow`, carriers of virtual
+//! teams), it times each region (by its outlined function). As long as its calls are short (`SMALL`), it tries one
+//! thread and then, where the runtime changes sizes cheaply, half as many, half of that, and so on while it helps, for
+//! `WINDOW` calls each. It keeps the size with the least time, if that gains `GAIN_PERCENT` over the full team both
+//! before and after. Now and then it tries again. (libgomp ends threads when a team shrinks to more than one thread,
+//! and makes them anew for the next; so there it is all or one.)
 //!
-//! *Approach.* Where the number of OS threads is the shim's to choose (teams under `follow`, carriers of
-//! virtual teams), it times each region (by its outlined function). As long as its calls are short
-//! (`SMALL`) with as many as the allocation allows, it tries one thread and then, where the runtime changes sizes cheaply,
-//! half as many, half of that, and so on while it helps, for `WINDOW` calls each, and keeps the size
-//! with the least time, if that is a gain of `GAIN_PERCENT` over the full team both before and after. Now and then it tries again. (libgomp
-//! ends threads when a team is smaller than the one before, unless it is of one thread, and makes
-//! them anew for the next; so there it is all or one.)
+//! *A smaller team that is slower.* A trial is no proof: one function may do large and small work in turn (the levels
+//! of a multigrid method), and data of a region that is tried beside its neighbours lies in one cache, as it does not
+//! afterwards. So each call of a smaller team is compared with the full one's mean, in trials and in use; one that
+//! falls behind is given up, in use for longer each time; and trials may cost the process 1/400 of its time ([`loss`]).
+//! A region of which some calls are long keeps the full team, and so, for long, does one whose threads had to be helped
+//! while it was timed.
 //!
-//! *What a smaller team costs that is slower.* A trial is the only way to find out, and no proof: one function
-//! may do large and small work in turn (the levels of a multigrid method), so that the means of two windows compare
-//! unlike things, and the data of a region that is tried with one thread at the same time as its neighbours lies in
-//! one cache, as it does not afterwards. So each call of a smaller team is compared with the full one's mean, in trials
-//! and in use, and a team that falls behind is given up after some calls, in use for longer each time; and trials may
-//! cost the process 1/400 of its time ([`loss`]). A region of which some calls are long keeps the full team.
+//! *Limits.* What is known holds for one number of threads that are allowed. Another one gets a full team that is not
+//! timed. All is found out anew only for a limit that has come so many times in succession (`LASTING`).
 //!
-//! *Limits that come and go.* What is known holds for one number of threads that are allowed. Another
-//! number, be it a clause's or of an allocation that does not last, gets a full team that is not timed. All
-//! is found out anew only for a limit that has come so many times in succession (`LASTING`).
+//! *Unit.* Ticks of the time stamp counter, some 0.3 to 1 ns each, compared only with one another and with generous
+//! limits.
 //!
-//! *Threads that wait for one another by hand.* With a carrier for each of them they need no help; a trial
-//! of fewer stalls them until the net under virtual teams catches them. A region that was helped while it
-//! was timed keeps the full team for long.
-//!
-//! *What is left over.* CPUs that no region with a noticeable part of the time needs are reported to
-//! the daemon as spare.
-//!
-//! *Unit.* Ticks of the time stamp counter, some 0.3 to 1 ns each, compared only with one another and
-//! with generous limits.
-//!
-//! *Invariants.* A region that nothing is tried with costs a load, a store and a comparison. What is
-//! known of a region is guarded by a flag that nobody waits for: who finds it taken does without.
+//! *Invariants.* A region that nothing is tried with costs a load, a store and a comparison. What is known of a region
+//! is guarded by a flag for which no thread waits.
 
 mod loss;
 pub(crate) mod region_table;
@@ -48,10 +37,8 @@ use loss::Budget;
 pub(crate) use trials::{Activity, Choice, Sizes};
 use trials::{Quiet, Trials};
 
-/// What trials may cost the process.
 static BUDGET: Budget = Budget::new();
 
-/// What is known of a region.
 pub(crate) struct Degree {
     /// A [`Quiet`], in one word so that no number of calls is taken for that of another limit.
     quiet: AtomicU64,
@@ -71,7 +58,6 @@ impl fmt::Debug for Degree {
 }
 
 impl Degree {
-    /// Nothing known.
     pub(crate) const fn new() -> Self {
         Self {
             quiet: AtomicU64::new(0),
@@ -93,7 +79,6 @@ impl Degree {
         true
     }
 
-    /// The team of the next call, when up to `limit` threads are allowed.
     pub(crate) fn choose(&self, limit: u32, sizes: Sizes) -> Choice {
         let full = Choice {
             size: limit,
@@ -103,7 +88,6 @@ impl Degree {
             .unwrap_or(full)
     }
 
-    /// A call with so many threads took from one time to the other.
     pub(crate) fn learn(&self, size: u32, began: u64, ended: u64) {
         let ticks = ended.saturating_sub(began);
         let lost = self.with(|trials| trials.learn(size, ticks, BUDGET.left(ended)));

@@ -1,16 +1,11 @@
-//! What is known about each parallel region of the program.
+//! What is known about each parallel region of the program: an identity for the daemon that is the same in every run,
+//! wherever modules are loaded, and what was learnt of its team sizes ([`crate::degree`]).
 //!
-//! *Problem.* A region is met as an address, the one of its outlined function. The daemon wants an
-//! identity that is the same in every run of the program, wherever its modules are loaded, so that
-//! what was learnt of a phase can be found again; and the shim wants to remember how long the region
-//! takes with how many threads ([`crate::degree`]).
+//! *Approach.* A table of a fixed size, hashed by the address of the outlined function, that only ever grows. The
+//! identity is a hash of the module's file name and of the function's place in the module.
 //!
-//! *Approach.* A table of a fixed size, hashed by address, that only ever grows. The identity is a hash
-//! of the module's file name and of the function's place in the module.
-//!
-//! *Invariants.* Finding a known region takes no lock and no call. Regions that find no room (there are
-//! more than [`ROOM`] in the program) have their bare address for identity and no history. An entry
-//! outlives the module: a function loaded later at the same address is taken for the old one.
+//! *Invariants.* Finding a known region takes no lock and no call. Regions that find no room have their bare address
+//! for identity and no history. A function loaded later at the same address is taken for the old one.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -23,14 +18,12 @@ const ROOM: usize = 1024;
 /// Places to look for one before giving up.
 const PROBES: usize = 8;
 
-/// One region.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The outlined function; 0 while the entry is free.
     function: AtomicUsize,
     /// See [`identity`](Self::identity); 0 while it is being found out.
     identity: AtomicU64,
-    /// What is known of its team sizes.
     pub(crate) degree: Degree,
 }
 
@@ -43,7 +36,6 @@ static TABLE: [Entry; ROOM] = [const {
 }; ROOM];
 
 impl Entry {
-    /// Whether its identity is final.
     pub(crate) fn is_identified(&self) -> bool {
         self.identity.load(Ordering::Relaxed) != 0
     }
@@ -58,7 +50,6 @@ impl Entry {
     }
 }
 
-/// The region with that outlined function.
 #[inline(always)]
 pub(crate) fn find(function: usize) -> Option<&'static Entry> {
     let entry = TABLE.get(place(function))?;
@@ -68,13 +59,11 @@ pub(crate) fn find(function: usize) -> Option<&'static Entry> {
     search(function)
 }
 
-/// The region's identity.
 #[inline(always)]
 pub(crate) fn identity(function: usize) -> u64 {
     find(function).map_or(function as u64, Entry::identity)
 }
 
-/// All regions met so far.
 pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
     TABLE
         .iter()

@@ -1,12 +1,9 @@
 //! CPUs that the program's regions can do without, reported to the daemon.
 //!
-//! *Approach.* About once a second the regions are asked what they did since the last time and how many
-//! threads they are worth ([`crate::degree`]). What the neediest of them leaves over is spare; regions
-//! with a negligible part of the time do not count. It is looked at when a region has been timed and,
-//! while anything is reported as spare, at every region, so that what is needed again is called back.
-//!
-//! *Invariants.* A region that is always large keeps all CPUs: it counts with what was measured of it
-//! first, times the number of its calls.
+//! About once a second the regions say what they did and how many threads they are worth ([`crate::degree`]); regions
+//! with a negligible part of the time do not count. This happens when a region has been timed and, while anything is
+//! reported as spare, at every region, so that what is needed again is called back. A region that is always large
+//! counts with its first measurement times the number of its calls.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,12 +17,9 @@ const PERIOD_NS: u64 = 1_000_000_000;
 /// Regions that took less than one part in this many of the time do not count.
 const NEGLIGIBLE: u64 = 50;
 
-/// When the last look was.
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
-/// What was reported.
 static REPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// Whether CPUs are reported as spare.
 #[inline(always)]
 pub(crate) fn is_reported() -> bool {
     REPORTED.load(Ordering::Relaxed) != 0

@@ -1,14 +1,11 @@
-//! The trials of one region: which sizes of team are tried, when, and what follows from their times.
+//! The trials of one region: which sizes of team are tried, when, and what follows from their times
+//! ([`crate::degree`]).
 //!
-//! Plain data and decisions, so that they can be tested without clocks and threads; what they are for is
-//! said in [`crate::degree`], what ends a trial early in [`super::loss`].
+//! A series of trials times the full team, then smaller ones, and where one of these gains, the full team again:
+//! threads that were being made or a CPU lost for a moment are no merit of the smaller one. [`super::loss`] ends a
+//! trial early.
 //!
-//! *A series of trials* times the full team, then smaller ones, and where one of these gains, the full team
-//! again: what made it slow at first, threads that were being made or a CPU lost for a moment, is no
-//! merit of the smaller one.
-//!
-//! *Invariants.* All that is known is about one limit. A size is in use or being tried only if it is at
-//! most that.
+//! *Invariants.* All that is known is about one limit. A size in use or being tried is at most that.
 
 use super::loss::{Lag, Standing, WARM_UP, WINDOW};
 
@@ -34,7 +31,6 @@ const LASTING: u32 = 32;
 /// Calls with the full team that need no look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Quiet {
-    /// The limit for which that was found.
     pub(super) limit: u32,
     pub(super) calls: u32,
 }
@@ -55,7 +51,6 @@ impl Quiet {
 /// Which sizes a runtime changes to cheaply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sizes {
-    /// All.
     Any,
     /// The full team and a single thread.
     AllOrOne,
@@ -64,13 +59,11 @@ pub(crate) enum Sizes {
 /// The team of a region that is about to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
-    /// How many threads.
     pub(crate) size: u32,
     /// Whether [`Degree::learn`] wants to know how long it takes.
     pub(crate) timed: bool,
 }
 
-/// What a region did during some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Activity {
     /// Ticks spent in it, partly estimated.
@@ -79,12 +72,9 @@ pub(crate) struct Activity {
     pub(crate) needs: Option<u32>,
 }
 
-/// The trials of one region: plain data, so that they can be tested without clocks and threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trials {
-    /// The limit under which all this was learnt.
     limit: u32,
-    /// The size in use.
     size: u32,
     phase: Phase,
     sizes: Sizes,
@@ -126,7 +116,6 @@ enum Phase {
     },
 }
 
-/// The outcome of trying a size.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     size: u32,
@@ -157,7 +146,6 @@ impl Trials {
         }
     }
 
-    /// Tries a size.
     fn try_size(&mut self, size: u32) {
         self.lag = Lag::none();
         self.phase = Self::trying(size);
@@ -253,8 +241,7 @@ impl Trials {
         }
     }
 
-    /// A call with so many threads took so long; a trial may lose `affordable` ticks. Returns how many were
-    /// lost.
+    /// A call took so long; a trial may lose `affordable` ticks. Returns how many were lost.
     pub(super) fn learn(&mut self, size: u32, ticks: u64, affordable: u64) -> u64 {
         self.spent = self.spent.saturating_add(ticks);
         let lost = match self.phase {
@@ -278,8 +265,7 @@ impl Trials {
         lost
     }
 
-    /// Whether the region has calls that are worth every thread: more long ones than a thread makes that lost its CPU
-    /// for a moment.
+    /// Whether there were more long calls than a thread makes that lost its CPU for a moment.
     fn is_too_long(&mut self, ticks: u64) -> bool {
         self.seen += 1;
         if ticks > SMALL {
@@ -293,7 +279,6 @@ impl Trials {
         is_too_long
     }
 
-    /// Counts a call of the size that is tried.
     fn count_call(&mut self, size: u32, ticks: u64, affordable: u64) {
         let Phase::Trying {
             size: tried,
@@ -363,7 +348,6 @@ impl Trials {
         }
     }
 
-    /// Whether a smaller team gains enough.
     fn gains(&self, smaller: Window) -> bool {
         smaller.size < self.limit
             && smaller.mean.saturating_mul(100) <= self.full_mean.saturating_mul(100 - GAIN_PERCENT)

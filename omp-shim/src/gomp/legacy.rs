@@ -1,8 +1,5 @@
-//! Parallel regions as gcc emitted them before 4.9: one call starts the other threads, then the caller runs its own share,
-//! then another call ends the region.
-//!
-//! The exported function has returned before the region ends, so what the end needs lies in an allocated [`OpenLegacy`]: a
-//! list for each thread, the innermost region first. (Only these regions allocate.)
+//! Parallel regions as gcc emitted them before 4.9: one call starts the other threads, another one ends the region.
+//! What the end needs lies in an allocated [`OpenLegacy`]: a list for each thread, the innermost region first.
 //!
 //! *Combined loops* tell only the first thread their increment. In real teams the others therefore count iterations in
 //! units of the loop variable, and no thread is parked.
@@ -24,12 +21,10 @@ use mapper_shim_core::{caller, logical, waits};
 use crate::gomp::regions::{begin_virtual, runtime_of};
 use crate::region::{self, OpenRegion};
 
-/// A region that has begun and not ended yet.
 pub(crate) struct OpenLegacy {
     open: OpenRegion,
     runtime: &'static Runtime,
     team: Team,
-    /// What the thread was part of before.
     part: Part,
     around: Option<NonNull<OpenLegacy>>,
 }

@@ -1,8 +1,7 @@
-//! Loops that libgomp dispenses in chunks: the `_start` and `_next` functions.
+//! Loops that libgomp dispenses in chunks: the `_start` and `_next` functions, called once for every chunk.
 //!
-//! Both return whether there was a chunk, and its bounds. They are called once for every chunk, which may be a single
-//! iteration, so they only count. The caller is known by its return address, noted by a stub: the result is tested, so the
-//! call is never turned into a jump. Ordered loops are left alone, and `GOMP_loop_start` is for virtual teams only.
+//! The caller is known by its return address, noted by a stub: the result is tested, so the call is never turned into a
+//! jump. Ordered loops are left alone, and `GOMP_loop_start` is for virtual teams only.
 
 use core::ffi::{c_long, c_ulonglong};
 
@@ -22,10 +21,8 @@ fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
     caller::of_caller(thread, thread.caller.get()).unwrap_or_else(|| runtime::missing(symbol))
 }
 
-/// Remembers the chunk that the thread got, or that there was none.
-///
-/// # Safety
-/// If there is `more`, `first` and `end` hold a chunk's bounds.
+/// Remembers the chunk that the thread got, or that there was none. Safety: if there is `more`, `first` and `end` hold
+/// a chunk's bounds.
 #[inline(always)]
 unsafe fn note_chunk<T: Bound>(thread: &ThreadState, more: bool, first: *const T, end: *const T) {
     if more {
@@ -38,10 +35,7 @@ unsafe fn note_chunk<T: Bound>(thread: &ThreadState, more: bool, first: *const T
     }
 }
 
-/// Hands out the next chunk of a loop whose chunks grow.
-///
-/// # Safety
-/// The bounds can be written.
+/// Hands out the next chunk of a loop whose chunks grow. Safety: the bounds can be written.
 #[cold]
 unsafe fn next_adaptive<T: Bound>(
     thread: &ThreadState,

@@ -1,10 +1,9 @@
 //! Parallel regions as gcc emits them since 4.9: `GOMP_parallel` and its combined forms.
 //!
-//! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of the clause. The caller
-//! is known by the outlined function, which lies in the calling module; the call itself may be a jump.
-//!
-//! *Combined loops* (`GOMP_parallel_loop_dynamic` and others) start the threads inside the loop, which then call only
-//! `GOMP_loop_*_next`. The threads start through a small function that notes the increment and the team record.
+//! `num_threads` is 0 when the program leaves it open, 1 for a false `if` clause, else the value of the clause. The
+//! caller is known by the outlined function, which lies in the calling module; the call itself may be a jump. The
+//! threads of *combined loops* (`GOMP_parallel_loop_dynamic` and others) start inside the loop and call only
+//! `GOMP_loop_*_next`.
 
 use core::ffi::{c_long, c_uint, c_void};
 
@@ -22,7 +21,6 @@ use crate::region::kept_records::{Known, Place, Similar};
 use crate::region::{self, OpenRegion};
 use crate::waiting::parking::{self, Dispensed};
 
-/// Where a region runs.
 #[inline(always)]
 pub(crate) fn runtime_of(
     thread: &ThreadState,
@@ -114,7 +112,6 @@ fn run_region_anew<T: Default>(
     result
 }
 
-/// Begins a region with logical threads, if it may have them.
 pub(crate) fn begin_virtual(
     start: &Start<'_>,
     open: &mut OpenRegion,

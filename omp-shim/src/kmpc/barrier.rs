@@ -1,8 +1,7 @@
 //! Where threads wait for one another in code of clang: barriers, reductions and `copyprivate`.
 //!
 //! A loop with a `reduction` clause ends with `__kmpc_reduce` and `__kmpc_end_reduce` instead of a barrier. In which of
-//! them threads wait depends on how libomp combines the values, which it chooses by the size of the team; by a tree it
-//! does so even where the program asks for no barrier (`__kmpc_reduce_nowait`).
+//! them threads wait depends on how libomp combines the values; by a tree it waits even in `__kmpc_reduce_nowait`.
 
 use core::ffi::{c_int, c_void};
 

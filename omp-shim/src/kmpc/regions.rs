@@ -1,16 +1,13 @@
-//! Parallel regions as clang emits them: `__kmpc_fork_call`.
+//! Parallel regions as clang emits them: `__kmpc_fork_call(location, count, function, ...)`, with `count` further
+//! arguments of the size of a pointer.
 //!
-//! *Regions.* `__kmpc_fork_call(location, count, function, ...)` takes `count` further arguments of the size of a pointer.
-//! Rust can not define a variadic function, so its entry is written in assembly: it passes one argument more, the
-//! region's [`TeamRecord`], and the shim's function instead of the program's, and counts when the real function returns.
-//! Vector registers are kept for variadic arguments; `al`, by the ABI, says whether there are any.
-//!
-//! *Microtasks.* Every thread runs [`run_microtask`], which joins the team record and calls the program's function with
-//! its own arguments. Both frames are described to unwinders.
+//! *Regions.* Rust cannot define a variadic function, so the entry is written in assembly: it passes one argument more,
+//! the region's [`TeamRecord`], and the shim's function instead of the program's. Vector registers are kept for
+//! variadic arguments; `al`, by the ABI, says whether there are any. Every thread runs [`run_microtask`], which joins
+//! the team record and calls the program's function with its own arguments. Both frames are described to unwinders.
 //!
 //! *Teams.* Compilers announce a `num_threads` clause by `__kmpc_push_num_threads` just before; the shim announces its
-//! size in the same way, unless the compiler did. (OMPT's callback comes at the same moment and costs a second call; it
-//! serves copies whose calls do not pass the shim: [`crate::ompt::tool`].)
+//! size in the same way, unless the compiler did. (OMPT's callback would cost a second call: [`crate::ompt::tool`].)
 
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, size_of};

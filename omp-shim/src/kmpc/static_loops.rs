@@ -1,20 +1,17 @@
 //! Static loops of libomp: `__kmpc_for_static_init_*` divides a loop among the threads of a team.
 //!
-//! *Problem.* A program has eight threads and is left with two CPUs. The threads without a CPU have their parts of every
-//! static loop, and all others wait for them at its end.
+//! *Problem.* Threads without a CPU have their parts of every static loop, and all others wait for them at its end.
 //!
-//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one chunk, that chunks
-//! are "approximately equal in size", and that two such loops of a region are divided alike. Here *k* threads (the CPUs at
-//! the start of the region) have all but one iteration of each other thread: the first and the last promise hold; the
-//! second is given up, which no iteration can tell. (One, since some programs count on each thread to have had some of a
-//! long loop. The last thread is one of the *k*, since clang takes its last value for the loop's.) Reductions are summed
-//! in other parts: floating-point sums may differ in their last bits, as between team sizes. The real function is called
-//! first, for its state; then the bounds are overwritten.
+//! *Approach.* Where `schedule(static)` names no chunk size, OpenMP says that a thread gets at most one chunk, that
+//! chunks are "approximately equal in size", and that two such loops of a region are divided alike. Here *k* threads
+//! (the CPUs at the start of the region) have all but one iteration of each other thread: the first and the last
+//! promise hold; the second is given up, which no iteration can tell. (One, since some programs count on each thread to
+//! have had some of a long loop. The last thread is one of the *k*, since clang takes its last value for the loop's.)
+//! Floating-point sums of reductions may differ in their last bits, as between team sizes. The real function is called
+//! first, for its state.
 //!
-//! *Left alone:* loops with a chunk size; sections and `distribute`; loops of few iterations, where programs do one thing
-//! for each thread; nested regions. (gcc divides static loops in the program itself.)
-//!
-//! *Invariants.* A region with enough CPUs for the program's usual team pays a load and a comparison for a loop.
+//! *Left alone:* loops with a chunk size; sections and `distribute`; loops of few iterations, where programs do one
+//! thing for each thread; nested regions. A region with enough CPUs for its usual team pays a load and a comparison.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,8 +1,6 @@
-//! OMPT's C interface, as far as the shim uses it.
-//!
-//! At its start an OpenMP runtime looks for a function `ompt_start_tool`; the tool answers with two functions, gets a way
-//! to look further ones up by name, and registers a callback for each kind of event. The declarations are those of OpenMP
-//! 5.0, section 4 (`omp-tools.h`), which later versions and all libomps since clang 8 keep.
+//! OMPT's C interface, as far as the shim uses it: OpenMP 5.0, section 4 (`omp-tools.h`), kept by later versions and by
+//! all libomps since clang 8. A runtime looks for `ompt_start_tool` at its start; the tool answers with two functions,
+//! looks further ones up by name, and registers a callback for each kind of event.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::sync::atomic::AtomicU64;

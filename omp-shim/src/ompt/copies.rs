@@ -10,7 +10,6 @@ use crate::ompt::team::Sizing;
 /// Most copies that are observed in one process.
 pub(crate) const ROOM: usize = 4;
 
-/// A copy of libomp that is observed through OMPT.
 #[derive(Debug)]
 pub(crate) struct Copy {
     pub(super) get_thread_data: AtomicPtr<c_void>,
@@ -49,7 +48,6 @@ impl Copy {
         get.is_some_and(|get| unsafe { get(1, null_mut(), null_mut()) } == 0)
     }
 
-    /// The number of the calling thread in its team.
     pub(crate) fn thread_num(&self) -> u32 {
         let function = self.get_task_info.load(Ordering::Relaxed);
         // SAFETY: as above.

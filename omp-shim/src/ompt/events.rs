@@ -1,20 +1,11 @@
 //! What a copy of libomp tells through OMPT, counted as if it had been called through the shim.
 //!
-//! | event | what it is taken for |
-//! |---|---|
-//! | a region begins | its identity (the place in the program that begins it), perhaps another size |
-//! | it ends | one region done |
-//! | a thread's part in it begins | the size of the team; the end of a wait in the pool |
-//! | a wait at a barrier begins, ends | time waiting, as in `waits` |
-//! | a loop begins, ends | iterations |
-//!
-//! *Iterations.* OMPT tells each thread how many iterations a loop has, not how many the thread got. Each thread counts an
-//! even share when it leaves the loop (or begins a region in it), so that the sum is right once all have left. Static loops
-//! count too.
+//! *Iterations.* OMPT tells each thread how many iterations a loop has, not how many the thread got. Each thread counts
+//! an even share when it leaves the loop (or begins a region in it). Static loops count too.
 //!
 //! *Invariants.* Callbacks run on the thread that they are about. A region that came through the shim after all (two
-//! modules share a copy, and one is hidden) is counted there. Notes of a region lie in the runtime's word beside it; the
-//! words beside tasks stay zero, else libomp 14 stops programs with `taskwait depend`.
+//! modules share a copy, and one is hidden) is counted there. Notes of a region lie in the runtime's word beside it;
+//! the words beside tasks stay zero, else libomp 14 stops programs with `taskwait depend`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +41,6 @@ pub(crate) struct Callbacks {
     pub(crate) others: [(Event, AnyFunction); 3],
 }
 
-/// The callbacks of the copy with that number.
 pub(crate) fn callbacks<const N: usize>() -> Callbacks {
     Callbacks {
         regions: [
@@ -106,10 +96,8 @@ impl RegionNote {
         self.team as u64 | setting | outermost | uncounted
     }
 
-    /// Reads the word; a region without one is a thread alone.
-    ///
-    /// # Safety
-    /// `data` is null or what the runtime keeps beside a region.
+    /// Reads the word; a region without one is a thread alone. Safety: `data` is null or what the runtime keeps beside
+    /// a region.
     unsafe fn read(data: *const Data) -> Self {
         // SAFETY: the caller vouches for it.
         unsafe { data.as_ref() }.map_or_else(Self::default, |data| {

@@ -1,13 +1,12 @@
 //! Whether a copy of libomp is observed by its calls, or only through OMPT.
 //!
 //! *Problem.* Preloading does not reach code that libomp was linked into statically, nor a library loaded with
-//! `RTLD_DEEPBIND`: these call their own copy. Such a copy may ask for a tool ([`crate::ompt::tool`]); but an ordinary one
-//! does too, and must not be counted twice.
+//! `RTLD_DEEPBIND`. Such a copy may ask for a tool ([`crate::ompt::tool`]); an ordinary one does too, and must not be
+//! counted twice.
 //!
-//! *Approach.* libomp defines `ompt_start_tool` weakly and calls it through a slot that the linker fills in by the scope in
-//! which its users' calls are looked up too. After the call the slot says where that scope leads: to the shim, or to the
-//! copy itself. Without such a slot, the copy is linked into the program or a library, or prefers its own functions; then
-//! the slots of its callers decide.
+//! *Approach.* libomp defines `ompt_start_tool` weakly and calls it through a slot that the linker fills in by the
+//! scope in which its users' calls are looked up too. After the call the slot leads to the shim, or to the copy itself.
+//! Without such a slot the copy is linked in or prefers its own functions; then the slots of its callers decide.
 
 use mapper_shim_core::elf::{self, Module};
 

@@ -1,20 +1,19 @@
 //! The team sizes of a copy of libomp that is observed through OMPT.
 //!
-//! *Problem.* OMPT tells that a region begins and has no say in its size. But the size of a region without a `num_threads`
-//! clause is a setting of the thread, which libomp reads after it has called the tool. So a copy that is a library of its
-//! own has the setting lowered when a region begins and restored afterwards. Where libomp is linked into the code that
-//! calls it, teams keep their size.
+//! *Approach.* The size of a region without a `num_threads` clause is a setting of the thread, which libomp reads after
+//! it has called the tool. So a copy that is a library of its own has the setting lowered when a region begins and
+//! restored afterwards. Where libomp is linked into the code that calls it, teams keep their size.
 //!
-//! *What the program wants.* Calls of `omp_set_num_threads` are not seen, but their effect is: the setting differs from the
-//! environment's or from before. A program that sets what was set before gets what it would with `OMP_DYNAMIC=true`, which
-//! `--teams follow` requires of programs. `omp_set_dynamic`, by which a program refuses that, has no visible effect; so a
-//! module that could call the copy's ends the sizing. Either counts as called when looked up by a handle
-//! ([`mapper_shim_core::by_handle`]).
+//! *What the program wants.* Calls of `omp_set_num_threads` are not seen, but their effect is: the setting differs from
+//! the environment's or from before. A program that sets what was set before gets what it would with
+//! `OMP_DYNAMIC=true`, which `--teams follow` requires. `omp_set_dynamic`, by which a program refuses that, has no
+//! visible effect; so a module that could call the copy's ends the sizing. Either counts as called when looked up by a
+//! handle ([`mapper_shim_core::by_handle`]).
 //!
 //! *Invariants.* The program never sees the lowered setting: each thread of the region restores its own before the
-//! program's code runs, and the thread that began the region does at its end. libomp runs a team of one without a region of
-//! its own, where the setting cannot be reached; so no team is made smaller than [`LEAST`]. If libomp makes a team of one
-//! nevertheless (a limit of the program's), the setting stays low and teams are left alone from then on.
+//! program's code runs, and the thread that began the region does at its end. libomp runs a team of one without a
+//! region of its own, where the setting cannot be reached; so no team is made smaller than [`LEAST`]. If libomp makes a
+//! team of one nevertheless (a limit of the program's), the setting stays low and teams are left alone from then on.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
@@ -38,7 +37,6 @@ type Get = unsafe extern "C" fn() -> c_int;
 pub(crate) struct Sizing {
     /// `omp_set_num_threads`; null where there is none.
     set: AtomicPtr<c_void>,
-    /// `omp_get_max_threads`, likewise.
     get: AtomicPtr<c_void>,
     /// It could not be put back.
     has_failed: AtomicBool,
@@ -97,7 +95,6 @@ impl Usual {
     }
 }
 
-/// A region that is about to begin.
 #[derive(Clone, Copy, Debug)]
 struct Beginning {
     /// The size that the runtime means to give it.
@@ -174,7 +171,6 @@ impl Sizing {
         Some((get?, set?))
     }
 
-    /// Sets the size of the calling thread's teams.
     pub(crate) fn put(&self, size: u32) {
         if let (Some((_, set)), Ok(size)) = (self.functions(), c_int::try_from(size)) {
             // SAFETY: any thread of the runtime's may set its own size.

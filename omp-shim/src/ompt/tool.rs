@@ -1,17 +1,10 @@
-//! The shim as an OMPT tool: for the copies of libomp that it cannot come before.
+//! The shim as an OMPT tool, for the copies of libomp that it cannot come before ([`crate::ompt::reach`]): libomp looks
+//! for `ompt_start_tool` where its scope leads, then in `OMP_TOOL_LIBRARIES`, where the launcher puts the shim. Other
+//! copies and programs without a page run as without a tool. There is one tool for each copy, and the user's goes
+//! first.
 //!
-//! *Problem.* Code with a static libomp, and libraries loaded with `RTLD_DEEPBIND`, call their own runtime; exports are not
-//! reached. But libomp looks for a tool at start: for a function `ompt_start_tool` where its scope leads, then in the
-//! libraries of `OMP_TOOL_LIBRARIES`, where the launcher puts the shim.
-//!
-//! *Approach.* The shim answers only to copies that are hidden from it ([`crate::ompt::reach`]) in programs with a page;
-//! other copies run as without a tool. Events are counted as calls of exported functions are ([`crate::ompt::events`]).
-//!
-//! *Other tools.* There is one for each copy, and the user's goes first: one that comes after the shim in the scope is
-//! asked first, and the shim declines where `OMP_TOOL_LIBRARIES` names others.
-//!
-//! *Invariants.* Callbacks do not say which copy they come from; so each copy has its own, for up to [`ROOM`] copies. No
-//! panic leaves the exported function.
+//! *Invariants.* Callbacks do not say which copy they come from; so each copy has its own, for up to [`ROOM`] copies.
+//! No panic leaves the exported function.
 
 use core::ffi::{CStr, c_char, c_int, c_uint};
 use core::ptr::null;
@@ -31,7 +24,6 @@ use crate::ompt::copies::{self, ROOM, copy};
 use crate::ompt::events;
 use crate::ompt::reach::{self, Reach};
 
-/// How many of them are taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static RESULTS: [StartResult; ROOM] = [result::<0>(), result::<1>(), result::<2>(), result::<3>()];
 

@@ -1,15 +1,14 @@
 //! Where the team record of a region lies while the region runs.
 //!
-//! *Problem.* Every thread of a team reads the team record. Written anew for each region, its cache line would travel to
-//! all cores and back, which makes an empty region of two threads a sixth longer.
+//! *Problem.* Written anew for each region, its cache line would travel to all cores and back, which makes an empty
+//! region of two threads a sixth longer.
 //!
-//! *Approach.* A thread that begins regions keeps a few team records in its thread-local storage, chosen by the outlined
-//! function, with what the table of regions says beside each, on a line of its own. A region that begins like the one before
-//! writes nothing. Where the kept team record is in use the region's lies in the frame of the exported function.
+//! *Approach.* A thread that begins regions keeps a few team records in its thread-local storage, chosen by the
+//! outlined function, each beside what the table of regions says. A region that begins like the one before writes
+//! nothing. Where the kept team record is in use the region's lies in the frame of the exported function.
 //!
-//! *Invariants.* A kept team record belongs to one region at a time, as it says itself. (A thread outside all regions, at
-//! the end of one, may carry out a task with another region.) All-zero bytes are a kept team record that was never
-//! written; no outlined function is at address zero.
+//! *Invariants.* A kept team record belongs to one region at a time, as it says itself. (A thread at the end of a
+//! region may carry out a task with another region.) All-zero bytes are one that was never written.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
@@ -44,7 +43,6 @@ struct Kept {
     record: TeamRecord,
     /// A region uses it. From here on the line is the thread's own, unlike that of the team record.
     in_use: Cell<bool>,
-    /// The function's entry, if it has one.
     region: Cell<Option<&'static region_table::Entry>>,
     /// The identity that is there, or the bare address.
     identity: Cell<u64>,
@@ -53,7 +51,6 @@ struct Kept {
 /// A region whose team record the thread keeps, as the table of regions knows it.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
-    /// Its entry, if it has one.
     pub(crate) region: Option<&'static region_table::Entry>,
     pub(crate) identity: u64,
 }
@@ -116,7 +113,6 @@ impl Ready {
         }
     }
 
-    /// What the table says of the region.
     #[inline(always)]
     pub(crate) fn known(self) -> Known {
         self.0.known()
@@ -139,7 +135,6 @@ impl Similar {
         }
     }
 
-    /// What the table says of the region.
     #[inline(always)]
     pub(crate) fn known(&self) -> Known {
         // SAFETY: it is in this thread's storage, written by `keep`, and no region uses it.
@@ -220,10 +215,7 @@ impl Place {
         self.record
     }
 
-    /// Makes `there` a place whose team record is a kept one as it is.
-    ///
-    /// # Safety
-    /// `there` is room for a place.
+    /// Makes `there` a place whose team record is a kept one as it is. Safety: `there` is room for a place.
     #[inline(always)]
     pub(crate) unsafe fn resume_in(there: *mut Self, Ready(kept): Ready) {
         kept.in_use.set(true);

@@ -1,11 +1,8 @@
-//! What happens at the start and at the end of a parallel region, whatever the runtime.
+//! What happens at the start and at the end of a parallel region, on the thread that meets the construct.
 //!
-//! *Invariants.* `begin` and `end` run on the thread that meets the construct; between them the real runtime runs the
-//! region. Everything `end` needs lies in the [`OpenRegion`], on the stack of the exported function.
-//!
-//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any dispensed loop, without
-//! a size of their own, under an unchanged allocation that suffices for the full team. Then [`begin_routine`] and
-//! [`end_routine`] name and count the region, and without a page do nothing.
+//! *The routine path.* Nearly all regions are begun by a thread that has begun others, outside any dispensed loop,
+//! without a size of their own, under an unchanged allocation that suffices for the full team. Then [`begin_routine`]
+//! and [`end_routine`] name and count the region, and without a page do nothing.
 
 pub(crate) mod kept_records;
 mod settings;
@@ -41,9 +38,7 @@ struct Timing {
     preemptions: Preemptions,
 }
 
-/// A region that may start.
 pub(crate) struct Started {
-    /// `num_threads` to pass on.
     pub(crate) num_threads: u32,
     pub(crate) open: OpenRegion,
 }

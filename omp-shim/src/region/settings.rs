@@ -17,10 +17,7 @@ fn level(runtime: &Runtime) -> u32 {
 
 /// An argument by value or, from Fortran, by address.
 trait Argument: Copy {
-    /// Its value.
-    ///
-    /// # Safety
-    /// An address must lead to the value.
+    /// Its value. Safety: an address must lead to the value.
     unsafe fn value(self) -> i64;
 }
 

@@ -9,7 +9,6 @@
 
 use mapper_abi::TeamsOff;
 
-/// What is known when a region begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<E: FnOnce() -> Option<TeamsOff>> {
     /// `num_threads` as the compiler passes it: 0 for unspecified.

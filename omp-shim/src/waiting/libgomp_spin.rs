@@ -1,20 +1,17 @@
 //! How long the threads of a libgomp team spin before they sleep.
 //!
-//! *Problem.* The launcher has libgomp spin for 10 µs, since a program that loses CPUs must not spin for long. A program
-//! with a CPU for each thread pays for that: its threads sleep and are woken, and nobody has used their CPUs meanwhile.
+//! *Problem.* The launcher has libgomp spin for 10 µs, since a program that loses CPUs must not spin for long. Threads
+//! with a CPU each pay for that: they sleep and are woken, and their CPUs were idle meanwhile.
 //!
-//! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as long as
-//! libgomp does by itself, as learnt from measured waits ([`mapper_shim_core::waits`], [`mapper_shim_core::patience`]): a
-//! longer wait makes it a quarter as long, a wait that spinning ended doubles it. So threads whose CPUs are wanted by what
-//! mapper does not manage soon wait as the launcher chose. libgomp's own counts are changed
-//! ([`crate::waiting::spin_counts`]).
+//! *Approach.* While there is a CPU for each thread, threads spin up to [`MOST_PATIENCE`] times as long, at most as
+//! long as libgomp does by itself, as learnt from measured waits ([`mapper_shim_core::patience`]). libgomp's own counts
+//! are changed ([`crate::waiting::spin_counts`]). The CPUs of the allocation are compared with the threads of all
+//! processes of the page and the size of the team after a measured wait, with each new allocation and every
+//! [`LOOK_NS`].
 //!
-//! *A CPU for each:* the CPUs of the allocation against the threads of all processes of the page and the size of the team,
-//! compared after a measured wait, with each new allocation and every [`LOOK_NS`]. If waits are so short that none is
-//! measured, nobody spins for long.
-//!
-//! *Invariants.* Nothing is done for users who chose the waiting, for virtual teams (which follow the same rule), without a
-//! page, or where the counts are not found. A wait that is not measured costs nothing. A program begins with 10 µs.
+//! *Invariants.* Nothing is done for users who chose the waiting, for virtual teams (which follow the same rule),
+//! without a page, or where the counts are not found. A wait that is not measured costs nothing. A program begins with
+//! 10 µs.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -33,11 +30,9 @@ const LOOK_NS: u64 = 10_000_000;
 static TURNS: AtomicU32 = AtomicU32::new(0);
 static MET: [AtomicPtr<SpinCounts>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
 static NEXT_LOOK_NS: AtomicU64 = AtomicU64::new(0);
-/// CPUs at the last look.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 /// At the last look there was a CPU for each thread.
 static FITS: AtomicBool = AtomicBool::new(false);
-/// What was learnt of spinning.
 static PATIENCE: Patience = Patience::full();
 
 /// Turns of a wait that is so many times as long.

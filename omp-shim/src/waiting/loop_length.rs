@@ -1,14 +1,11 @@
-//! Whether dispensed loops last long enough for parking.
+//! Whether dispensed loops last long enough for parking: a parked thread is put to sleep and woken once more than one
+//! that sleeps at the loop's end, which costs two changes of thread in a loop of 100 µs.
 //!
-//! *Problem.* A parked thread is put to sleep and woken once more than one that sleeps at the loop's end. Where threads
-//! sleep there anyway, because their program has more of them than CPUs, parking in a loop of 100 µs costs two changes of
-//! thread and saves nothing.
-//!
-//! *Approach.* In such programs, when the end of a loop woke [`ENOUGH`] parked threads in a row within [`SHORT_US`], the next
-//! ones pass: they ask for chunks as if they had a CPU. One that still gets chunks of the same loop after that time parks.
+//! *Approach.* In programs whose threads sleep there anyway, when the end of a loop woke [`ENOUGH`] parked threads in a
+//! row within [`SHORT_US`], the next ones ask for chunks as if they had a CPU. One that still gets chunks of the same
+//! loop after that time parks.
 //!
 //! *Unit.* Microseconds of `CLOCK_MONOTONIC`, modulo 2³² (72 minutes; a multiple of that may be taken for short once).
-//! *Invariants.* A thread with a CPU pays nothing. None without one passes for longer than `SHORT_US` in one loop.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 

@@ -1,19 +1,15 @@
 //! Parking: threads for which there is no CPU leave dispensed loops to the others.
 //!
-//! *Problem.* A program has eight threads and is left with two CPUs, within a region that may take minutes. Its dynamic and
-//! guided loops could be done by two threads, without the kernel switching between eight.
-//!
 //! *Approach.* A thread whose number in its team is not below the number of CPUs sleeps when it asks for a chunk, until
-//! another thread has found the loop exhausted or the allocation has grown. To runtime and program it is as if the kernel
-//! had not scheduled the thread, so every result is that of a conforming run. Thread 0 never parks, and short loops are
-//! not worth it where threads sleep at the loop's end anyway ([`crate::waiting::loop_length`]).
+//! another thread has found the loop exhausted or the allocation has grown. To runtime and program it is as if the
+//! kernel had not scheduled the thread, so every result is that of a conforming run. Thread 0 never parks, and short
+//! loops may not be worth it ([`crate::waiting::loop_length`]). Sleepers of all teams share one bell in the page
+//! ([`mapper_abi::doorbell`]), rung with each allocation and by a thread that finds a loop exhausted when members of
+//! its team are parked.
 //!
-//! *Waking.* Sleepers of all teams share one bell in the page ([`mapper_abi::doorbell`]). The daemon rings it with each
-//! allocation, a thread that finds a loop exhausted when members of its team are parked.
-//!
-//! *Programs whose iterations wait for one another* would be slow or stuck if a parked thread had to do the iteration that
-//! another one waits for. So no thread sleeps longer than [`PATIENCE`] without taking a chunk; and where that is repeatedly
-//! in vain, because the program completed nothing in all that time, parking ends for good.
+//! *Programs whose iterations wait for one another* would be slow or stuck if a parked thread had to do the iteration
+//! that another one waits for. So no thread sleeps longer than [`PATIENCE`] without taking a chunk; and where that is
+//! repeatedly in vain, because the program completed nothing in all that time, parking ends for good.
 //!
 //! *Invariants.* A chunk costs two loads and a comparison. Static schedules are left alone.
 
@@ -36,7 +32,6 @@ const PATIENCE_TIMES: u32 = 3;
 
 /// How often none had.
 static STALLED: AtomicU32 = AtomicU32::new(0);
-/// How long the program's loops last.
 static LOOPS: LoopLength = LoopLength::new();
 
 /// Whether a loop's iterations are dispensed in chunks.

@@ -1,17 +1,13 @@
-//! Where a libgomp keeps how long its threads spin at a barrier before they sleep.
+//! Where a libgomp keeps how long its threads spin at a barrier before they sleep, in turns of its waiting loop.
 //!
-//! *Problem.* libgomp reads `GOMP_SPINCOUNT` once, at start, and offers no call that changes it. Whether spinning pays
-//! depends on the CPUs that the program has, and those change.
+//! *Approach.* libgomp reads `GOMP_SPINCOUNT` once, at start. Since gcc 4.4 it keeps two counts of 64 bits, defined
+//! together (`gomp_spin_count_var` and `gomp_throttled_spin_count_var` in `env.c`), and reads one at each wait: the
+//! second when it runs more threads than it had CPUs at start. The launcher chose the first; the second is
+//! [`THROTTLED`] whenever the first is not less. So the library's variables are searched for the first number with the
+//! second close to it.
 //!
-//! *Approach.* Since gcc 4.4 libgomp keeps two counts, defined together, of 64 bits (`gomp_spin_count_var` and
-//! `gomp_throttled_spin_count_var` in `env.c`), and reads one at each wait: the second when it runs more threads than it had
-//! CPUs at start. The launcher chose the first; the second is [`THROTTLED`] whenever the first is not less. So the
-//! library's variables are searched for the first number with the second close to it.
-//!
-//! *Unit.* Turns of libgomp's waiting loop.
-//!
-//! *Invariants.* Only one such pair is accepted; anything else (another libgomp, a user's `OMP_WAIT_POLICY`) is left as it is.
-//! A word is changed only from the value it was left at. The library is never unloaded.
+//! *Invariants.* Only one such pair is accepted; anything else (another libgomp, a user's `OMP_WAIT_POLICY`) is left as
+//! it is. A word is changed only from the value it was left at. The library is never unloaded.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +18,6 @@ const THROTTLED: u64 = 100;
 /// How far apart the two may lie: gcc puts them 8 or 16 bytes apart.
 const CLOSE_BYTES: usize = 32;
 
-/// The two counts of one libgomp.
 #[derive(Debug)]
 pub(crate) struct SpinCounts {
     usual: Count,
@@ -39,10 +34,8 @@ struct Count {
 }
 
 impl SpinCounts {
-    /// Those of the library that `address` lies in, which was started with so many turns.
-    ///
-    /// # Safety
-    /// The library is never unloaded.
+    /// Those of the library that `address` lies in, which was started with so many turns. Safety: the library is never
+    /// unloaded.
     pub(crate) unsafe fn find(address: usize, turns: u32) -> Option<Self> {
         let usual = u64::from(turns);
         if usual <= THROTTLED {
@@ -90,7 +83,6 @@ impl SpinCounts {
         self.usual.set(turns);
     }
 
-    /// Whether these are the counts of the same library.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         core::ptr::eq(self.usual.word, other.usual.word)
     }

@@ -6,12 +6,11 @@
 //!
 //! *Approach.* A module calls a function of the runtime only if its relocations import it, or if it looks it up
 //! ([`mapper_shim_core::by_handle`]). All modules are examined before the first region, and after every `dlopen`. One
-//! that imports what is not supported refuses virtual teams to the process for good; the page says why.
+//! that imports what is not supported, or not known, refuses virtual teams to the process for good. Loads by the owner
+//! and by members of its last region are complete then; where another thread loads, the count of modules is compared
+//! before each region.
 //!
-//! *Other threads.* The owner's own loads, and those of members of its last region, are complete when it examines. Where
-//! another thread loads libraries, the count of modules is compared before each region.
-//!
-//! *Invariants.* `is_granted` costs two loads unless a library was loaded since. What is not known is refused.
+//! *Invariants.* `is_granted` costs two loads unless a library was loaded since.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +36,6 @@ static LOADER: AtomicUsize = AtomicUsize::new(NOBODY);
 const NOBODY: usize = 0;
 const SEVERAL: usize = 1;
 
-/// How many modules had been loaded at the last look.
 static MODULES_SEEN: AtomicU64 = AtomicU64::new(0);
 
 /// Whether regions of this process may be virtual. For the owner of the pool, between regions.
@@ -129,15 +127,12 @@ pub fn note_lookup() {
     MODULES_CHANGED.store(true, Ordering::SeqCst);
 }
 
-/// What stands for the calling thread.
 fn this_thread() -> usize {
     core::ptr::from_ref(thread_state::current()) as usize
 }
 
-/// The real `dlopen`, once looked up.
 static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The calling thread is about to load a library.
 fn note_load() {
     // A member's load has ended when the region has.
     if thread_state::current().member.get().is_none() {
@@ -166,10 +161,8 @@ unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_
     real
 }
 
-/// Notes that modules may be loaded and jumps on to the real function, which needs the return address.
-///
-/// # Safety
-/// As for the C library's.
+/// Notes that modules may be loaded and jumps on to the real function, which needs the return address. Safety: as for
+/// the C library's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {

@@ -8,7 +8,6 @@ use super::gate::Gate;
 use super::thread_pointer::ThreadPointer;
 use super::waiting::Lock;
 
-/// A block of members and its progress.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Carrier {
@@ -21,7 +20,6 @@ pub(crate) struct Carrier {
     /// Its members run under the thread pointer of `donor`.
     pub(super) is_shared: AtomicBool,
     pub(super) donor: AtomicUsize,
-    /// Who may touch the rest.
     pub(super) gate: Gate,
     /// The carrier's OS thread holds the lock.
     pub(super) holds_lock: AtomicBool,
@@ -29,7 +27,6 @@ pub(crate) struct Carrier {
     pub(super) lock: Lock,
     /// Changes when a member on another OS thread has stopped.
     pub(super) news: AtomicU32,
-    /// Which thread stopped first since members were lent.
     pub(super) first_stop: FirstStop,
 }
 
@@ -46,7 +43,6 @@ impl Carrier {
         }
     }
 
-    /// Whether its members run under the thread pointer of a donor.
     #[inline(always)]
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed)

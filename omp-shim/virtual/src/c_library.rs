@@ -23,7 +23,6 @@ impl CFunction {
         }
     }
 
-    /// Its address; null if there is none.
     pub(super) fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
         if known.is_null() { self.find() } else { known }
@@ -41,7 +40,6 @@ impl CFunction {
     }
 }
 
-/// Returns where the calling thread's `errno` lies.
 pub(super) static ERRNO_LOCATION: CFunction = CFunction::new(c"__errno_location");
 
 /// Where the calling thread's `errno` lies.

@@ -1,20 +1,17 @@
 //! Running the members of a block in turn on one OS thread.
 //!
-//! *Problem.* A carrier changes members at every barrier; that must cost nanoseconds. Now and then another OS thread
-//! takes suspended members away (`liveness`) or gives one back, and must not meet a change half done.
-//!
-//! *Approach.* Usually only the carrier's OS thread touches the block, without atomic instructions. The watcher contests
-//! that ([`super::gate`]); from then on both sides take the lock. A lock that is held while members change is released
-//! after the change, by [`super::block::landed`] or by a host's OS thread once it is parked again.
+//! *Approach.* A change of members at a barrier must cost nanoseconds. Usually only the carrier's OS thread touches the
+//! block, without atomic instructions. The watcher (`liveness`) contests that to take suspended members away
+//! ([`super::gate`]); from then on both sides take the lock. A lock that is held while members change is released after
+//! the change, by [`super::block::landed`] or by a host's OS thread once it is parked again.
 //!
 //! *Storage.* A block with shared thread-local storage (`storage`) runs under a donor's thread pointer; a member that
 //! runs beside its carrier does so under its own, as all do once a member claims its storage ([`claim_storage`]). So no
 //! member ever runs under another member's thread pointer.
 //!
-//! Once the program has been given up (`liveness`), lent members stay on their OS threads until the region ends.
-//!
-//! *Invariants.* `contested` holds while members of the block are on other OS threads. The block is complete when every
-//! member waits or is done; only the carrier's OS thread acts on that.
+//! *Invariants.* `contested` holds while members of the block are on other OS threads; once the program has been given
+//! up they stay there until the region ends. The block is complete when every member waits or is done; only the
+//! carrier's OS thread acts on that.
 
 mod ending;
 mod lending;

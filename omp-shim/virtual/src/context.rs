@@ -1,13 +1,11 @@
 //! Leaving one flow of control and continuing another: stack, callee-saved registers, floating-point modes, `errno` and
 //! the thread pointer.
 //!
-//! *Problem.* A logical thread has a stack and storage of its own, and runs on changing OS threads.
-//!
 //! *Approach.* What the System V ABI lets a function destroy need not be kept. The rest goes onto the stack that is
 //! left; a suspended context is its stack pointer. The thread pointer is the base of `fs`, set by one instruction
-//! (Linux 5.9, FSGSBASE), else by a system call. With shared storage it stays, and `errno` is changed instead, which each
-//! context keeps on its stack. Rarely used state is kept only for programs that look at it (`preserved`). Others may
-//! continue the context that was left once its stack is not in use any more: see [`HandOff`].
+//! (Linux 5.9, FSGSBASE), else by a system call. With shared storage it stays, and `errno` is changed instead, which
+//! each context keeps on its stack. Rarely used state is kept only for programs that look at it (`preserved`). Others
+//! may continue the context that was left once its stack is not in use any more: see [`HandOff`].
 //!
 //! *Invariants.* A context is continued at most once each time it was left, and only after the store of its stack
 //! pointer is visible. Stack-protector and pointer guards are the same in all threads of a process.
@@ -192,7 +190,6 @@ pub(super) struct HandOff {
 }
 
 impl HandOff {
-    /// This is cleared.
     #[inline(always)]
     pub(super) fn clear(busy: &AtomicBool) -> Self {
         Self {
@@ -217,12 +214,10 @@ impl HandOff {
     }
 }
 
-/// Leaves the present context for another; returns when somebody continues it.
-///
-/// # Safety
-/// `to` was left by `switch` or made by [`fresh`] and not continued since; its stack is not in use.
-/// A thread pointer is that of the thread whose context it is, which nobody else runs under, and that
-/// thread has not ended. Under the storage in force nobody else runs.
+/// Leaves the present context for another; returns when somebody continues it. Safety: `to` was left by `switch` or
+/// made by [`fresh`] and not continued since; its stack is not in use. A thread pointer is that of the thread whose
+/// context it is, which nobody else runs under, and that thread has not ended. Under the storage in force nobody else
+/// runs.
 #[inline(always)]
 pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, hand_off: HandOff) {
     // SAFETY: as the caller promises.
@@ -271,7 +266,6 @@ unsafe fn switch_as_it_is(save: &Saved, to: usize, base: Base, hand_off: HandOff
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Modes(pub(super) u64);
 
-/// Those of the calling thread.
 pub(super) fn modes() -> Modes {
     let (mut mxcsr, mut control_word) = (0_u32, 0_u16);
     // SAFETY: both store their register and change nothing else.
@@ -287,7 +281,6 @@ pub(super) fn modes() -> Modes {
     Modes(u64::from(mxcsr) | u64::from(control_word) << 32)
 }
 
-/// Sets those of the calling thread, for the program's code.
 pub(super) fn set_modes(wanted: Modes) {
     if wanted == modes() {
         return;
@@ -304,11 +297,9 @@ pub(super) fn set_modes(wanted: Modes) {
     }
 }
 
-/// A context that will call `start(argument)`, which must not return, on the stack that ends at `stack_top`, under these
-/// modes and with the `errno` of `thread`.
-///
-/// # Safety
-/// The 128 bytes below `stack_top` are writable and not in use. The thread has not ended.
+/// A context that will call `start(argument)`, which must not return, on the stack that ends at `stack_top`, under
+/// these modes and with the `errno` of `thread`. Safety: the 128 bytes below `stack_top` are writable and not in use.
+/// The thread has not ended.
 pub(super) unsafe fn fresh(
     stack_top: usize,
     Modes(modes): Modes,

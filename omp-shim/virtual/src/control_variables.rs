@@ -1,13 +1,10 @@
-//! The settings that OpenMP keeps for each thread: team size, schedule, nesting.
-//!
-//! *Problem.* The runtime gives the threads of a team copies of the settings of the thread that begins the region.
-//! Members of a virtual team are no team for the runtime: each has the settings of the environment.
+//! The settings that OpenMP keeps for each thread: team size, schedule, nesting. Members of a virtual team are no team
+//! for the runtime, so each has the settings of the environment.
 //!
 //! *Approach.* The pool's owner notes its settings when they may have changed; a member with older ones takes them over
-//! before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP wants. The shim sees
-//! the calls that change settings, unless the program has looked up the runtime's own functions
-//! ([`mapper_shim_core::by_handle`]). From then on the owner before and after each region, and every member when it
-//! begins, compare what was noted with what the runtime says.
+//! before it begins a region. What a member sets within a region is forgotten at its end, as OpenMP wants. Once the
+//! program has looked up the runtime's own functions ([`mapper_shim_core::by_handle`]), the owner before and after each
+//! region, and every member when it begins, compare what was noted with what the runtime says.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
@@ -61,7 +58,6 @@ fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
 pub(super) struct Sizes {
     /// Of a region that asks for none.
     pub(super) usual: u32,
-    /// The most.
     pub(super) limit: u32,
     pub(super) are_dynamic: bool,
 }
@@ -125,7 +121,6 @@ fn has_strayed() -> bool {
     looked_up::may_set() && logical::runtime().is_some_and(differs_from_noted)
 }
 
-/// The calling thread changes a setting.
 pub(crate) fn note_change(thread: &ThreadState) {
     match thread.member() {
         Some(member) => {

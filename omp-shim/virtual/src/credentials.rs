@@ -1,26 +1,18 @@
 //! Changing the user and the groups that a process runs as, in a program with virtual teams.
 //!
-//! *Problem.* To the kernel they are each thread's own. The C library has every thread make the system call, by signal
-//! 33: it marks each thread by its thread pointer, signals until no mark is left, and makes the caller's call itself.
-//! Where a member runs on a carrier, the thread pointer is the member's (or a donor's), the OS thread the carrier's. So
-//! the handler would remove the member's mark instead of the carrier's and the signalling never end; and the OS thread of
-//! a member that calls would be left out.
+//! *Problem.* The C library has every thread make the system call, by signal 33: it marks each thread by its thread
+//! pointer, signals until no mark is left, and makes the caller's call itself. Where a member runs on a carrier, the
+//! thread pointer is the member's (or a donor's): the handler would remove the wrong mark, the signalling never end,
+//! and the OS thread of a member that calls be left out.
 //!
-//! *Approach.* The handler runs under the OS thread's own thread pointer ([`signal`]). For a member a new thread makes
-//! the call: nothing is lent to that one, so it is left out rightly and all others are signalled. (A member must not
-//! change its user in a signal handler, where no thread can be made.)
+//! *Approach.* The handler runs under the OS thread's own thread pointer ([`signal`]). For a member a new thread, to
+//! which nothing is lent, makes the call. (A member must not change its user in a signal handler, where no thread can
+//! be made.)
 //!
 //! *Other signals to threads* (`tests/shim/signals.rs`). Functions that signal single threads may be called by modules
-//! without constructs only ([`super::kernel_state`]):
-//!
-//! | what | in a virtual team |
-//! |---|---|
-//! | `raise`, `abort`, `pthread_kill` of oneself | reach the OS thread that runs the caller |
-//! | `pthread_kill` of another member | reaches that member's OS thread; the handler runs under the thread pointer in force there |
-//! | a timer with `SIGEV_THREAD_ID` | the same for the OS thread that ran the member when it got the number |
-//! | `pthread_cancel` | the member sees it at its next cancellation point; the others of the team wait for ever, as with the runtime's |
-//! | the same, asynchronous | cancels by signal 32 what the OS thread runs at that moment |
-//! | `fork` | the child is the member that forked, alone, under that member's thread pointer |
+//! without constructs only ([`super::kernel_state`]). They reach the OS thread that runs the member; the handler runs
+//! under the thread pointer in force there. A cancelled member sees it at its next cancellation point; asynchronously,
+//! what the OS thread runs at that moment is cancelled. The child of a fork is the member that forked, alone.
 
 mod signal;
 
@@ -40,7 +32,6 @@ struct ProxyCall<'a> {
     is_done: AtomicBool,
 }
 
-/// How many proxy calls have been run.
 static PROXY_CALLS_RUN: AtomicU32 = AtomicU32::new(0);
 
 impl ProxyCall<'_> {

@@ -1,11 +1,7 @@
-//! `errno`, whose address the program gets from the C library.
-//!
-//! *Problem.* A compiler may keep the address of `errno` in a register. A member with shared storage (`storage`) may
-//! continue in another storage after a barrier, where the C library writes another `errno`.
-//!
-//! *Approach.* The shim exports the one function that returns the address. For a member with shared storage it first
-//! makes the storage its own. The runtime and the C library do not keep the address: for them nothing is changed. It
-//! costs all programs seven instructions more each time.
+//! `errno`, whose address the program gets from the C library, and a compiler may keep in a register. A member with
+//! shared storage (`storage`) may continue in another storage after a barrier. So the shim exports the function that
+//! returns the address: for such a member it first makes the storage its own. The runtime and the C library do not keep
+//! the address.
 
 use core::ffi::c_int;
 use core::mem::offset_of;

@@ -1,12 +1,10 @@
-//! Critical sections and locks: a member that would have to wait lets others on the same CPU run.
-//!
-//! *Problem.* A suspended member may hold a lock. If another one on the same carrier blocked in the kernel for it, both
-//! would wait for ever.
+//! Critical sections and locks: a member that would have to wait lets others on the same CPU run, since a suspended one
+//! may hold the lock.
 //!
 //! *Approach.* Try; on failure let the others run and try again; if none can run, block: the holder is on another OS
-//! thread. The program's locks (`omp_set_lock`) remain the runtime's. Critical sections are served here, for all threads
-//! of a process that wants virtual teams: libgomp offers no way to try one, and a lock must not be taken by two means.
-//! Named ones keep libgomp's lock in libgomp's word.
+//! thread. The program's locks (`omp_set_lock`) remain the runtime's. Critical sections are served here, for all
+//! threads of a process that wants virtual teams: libgomp offers no way to try one, and a lock must not be taken by two
+//! means. Named ones keep libgomp's lock in libgomp's word.
 //!
 //! *Invariants.* Each runtime has locks of its own: a library with another runtime does not wait for this one's.
 
@@ -84,7 +82,6 @@ struct Locks {
 /// Most runtimes that are distinguished in one process; further ones share the last place.
 const MOST_RUNTIMES: usize = 16;
 static LOCKS: [Locks; MOST_RUNTIMES] = [const { Locks::new() }; MOST_RUNTIMES];
-/// Those of callers without a runtime.
 static NOBODYS: Locks = Locks::new();
 
 impl Locks {
@@ -189,7 +186,6 @@ pass_on! {
     GOMP_atomic_end(): |thread, real| if !RuntimesLock::leave(thread) { real() };
 }
 
-/// Tries to take the lock by the real function `test`.
 fn test(test: Symbol, lock: *mut c_void) -> bool {
     type Test = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
     // Not the calling thread's from before it was suspended.

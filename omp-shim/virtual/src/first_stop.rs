@@ -1,10 +1,9 @@
-//! Which thread stopped first since members were taken away from a carrier.
+//! Which thread stopped first since members were taken away from a carrier ([`Outcome`]).
 //!
-//! A carrier that waits for a member cannot come back before a lent one has run, and lent members run on to their next
-//! stop, while a carrier that computes is ahead by its patience. So whether a lent member stopped first ([`Outcome`])
-//! distinguishes them. A member that sets a flag and goes to a barrier, and a carrier that sees the flag and goes there,
-//! arrive within a microsecond, in either order; carriers that compute are ahead by milliseconds. So a carrier that is
-//! first by less than [`SAME_TIME_NS`] waited.
+//! A carrier that waits for a member cannot come back before a lent one has run, while one that computes is ahead by
+//! its patience, which is milliseconds. A member that sets a flag and goes to a barrier, and a carrier that sees the
+//! flag and goes there, arrive within a microsecond, in either order. So a carrier that is first by less than
+//! [`SAME_TIME_NS`] waited.
 
 use core::sync::atomic::Ordering;
 
@@ -58,7 +57,6 @@ impl<W: Words> FirstStop<W> {
         }
     }
 
-    /// The carrier comes to a stop.
     pub(super) fn of_carrier(&self) {
         if self.state.load(Ordering::Relaxed) == OPEN {
             self.carrier_comes(now_ns());

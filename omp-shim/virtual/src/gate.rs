@@ -1,9 +1,5 @@
-//! Who may touch a block of members: its carrier alone, or those who hold the lock.
-//!
-//! *Problem.* A carrier enters the shim at every barrier, which must cost nanoseconds; the watcher takes members away some
-//! times a second. A lock would cost the carrier two atomic instructions each time.
-//!
-//! *Approach.* Dekker's algorithm with the expensive fence on the side that runs rarely:
+//! Who may touch a block of members: its carrier alone, or those who hold the lock. Entering the shim must cost
+//! nanoseconds, so this is Dekker's algorithm with the expensive fence on the side of the watcher, which runs rarely:
 //!
 //! | busy | contested | the block may be touched by |
 //! |---|---|---|
@@ -16,8 +12,8 @@
 //! (all threads of the process pass a memory barrier), reads `busy`. Either the carrier sees `contested` and takes the
 //! lock, or the watcher sees `busy` and gives up: the carrier is in the shim, hence needs no help.
 //!
-//! *Invariants.* Only the carrier's OS thread writes `busy` and `visits`. The watcher alone sets `contested`; the watcher
-//! or the carrier under the lock clears it. The tests explore all interleavings.
+//! *Invariants.* Only the carrier's OS thread writes `busy` and `visits`. The watcher alone sets `contested`; the
+//! watcher or the carrier under the lock clears it. The tests explore all interleavings.
 
 use core::sync::atomic::Ordering;
 
@@ -27,7 +23,6 @@ use super::words::{Native, Word as _, Words};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
     KeepAway,
-    /// Anything, under the lock.
     MayTouchIt,
 }
 

@@ -41,7 +41,6 @@ impl SignalMask {
     pub(super) const THE_PROGRAMS: Self = Self(!(0b11 << 31));
 }
 
-/// Those that the calling thread blocks.
 pub(super) fn signal_mask() -> SignalMask {
     let mut mask = 0_u64;
     let place = &raw mut mask as usize;
@@ -148,10 +147,7 @@ pub(super) fn signal_action(signal: c_int) -> Option<SignalAction> {
     (status == 0).then_some(action)
 }
 
-/// Sets it.
-///
-/// # Safety
-/// The handler has the type that the flags say, and may run in any thread at any instruction.
+/// Sets it. Safety: the handler has the type that the flags say, and may run in any thread at any instruction.
 pub(super) unsafe fn set_signal_action(signal: c_int, action: &SignalAction) {
     let place = core::ptr::from_ref(action) as usize;
     let arguments = [signal as usize, place, 0, size_of::<u64>()];
@@ -181,10 +177,8 @@ pub(super) fn memory_barrier_everywhere() -> bool {
     }
 }
 
-/// Sets the calling thread's thread pointer.
-///
-/// # Safety
-/// It is that of a thread that has not ended, and nobody else runs under it.
+/// Sets the calling thread's thread pointer. Safety: it is that of a thread that has not ended, and nobody else runs
+/// under it.
 #[inline(always)]
 pub(super) unsafe fn set_thread_pointer(pointer: usize) {
     // SAFETY: as the caller promises.

@@ -1,8 +1,5 @@
-//! What the kernel keeps for each of its threads, and a member of a virtual team does not take with it.
-//!
-//! *Problem.* A member may change its OS thread at a barrier. A priority, a CPU mask or a timer slack that it has set
-//! stays with the first one, and a signal that is sent there interrupts another member. To exchange all that at each
-//! change would take many system calls, and some cannot be reset (a higher priority, capabilities).
+//! What the kernel keeps for each of its threads, and a member of a virtual team does not take with it when it changes
+//! its OS thread: priority, CPU mask, timer slack, signals sent there.
 //!
 //! *Approach.* A module with OpenMP constructs that imports a function that sets such a thing, or sends something to a
 //! single thread, refuses virtual teams. One without constructs does not: Python's interpreter and OpenBLAS import such

@@ -1,21 +1,20 @@
-//! Virtual teams: the program keeps the team it expects, the machine sees the CPUs it owns.
+//! Virtual teams: the program keeps the team it expects, the machine sees the CPUs it owns. Changing the size of a team
+//! is right only for programs that expect it; keeping it costs context switches at every barrier once CPUs are fewer
+//! than threads.
 //!
-//! *Problem.* A program divides its work by the size of its team, and may remember that size. Changing it is right only
-//! for programs that expect it; keeping it makes every barrier cost context switches once there are fewer CPUs than
-//! threads.
-//!
-//! *Approach.* The team has *n* logical threads, and *k* OS threads carry them, one for each CPU of the program. A logical
-//! thread that comes to a barrier lets the next one on its CPU run, which takes nanoseconds (`context`, `carrier`). Each
-//! has its own stack and thread-local storage (`member`), unless the program cannot tell (`storage`, `storage_use`).
-//! Loops, sections and `single` are dispensed to logical threads (`share`, `team`), queries answered for them
-//! (`queries`). Locks and critical sections let others run rather than block the CPU (`exclusion`). Programs with other
-//! constructs keep real teams (`admission`). Threads that wait for one another without OpenMP are helped by `liveness`.
+//! *Approach.* The team has *n* logical threads, and *k* OS threads carry them, one for each CPU of the program. A
+//! logical thread that comes to a barrier lets the next one on its CPU run, which takes nanoseconds (`context`,
+//! `carrier`). Each has its own stack and thread-local storage (`member`), unless the program cannot tell (`storage`,
+//! `storage_use`). Loops, sections and `single` are dispensed to logical threads (`share`, `team`), queries answered
+//! for them (`queries`). Locks and critical sections let others run rather than block the CPU (`exclusion`). Programs
+//! with other constructs keep real teams (`admission`). Threads that wait for one another without OpenMP are helped by
+//! `liveness`.
 //!
 //! *Unit.* A *region* is one parallel construct; a *member* one logical thread; a *block* the members of one OS thread.
 //!
 //! *Invariants.* One virtual region runs at a time; regions of other threads, of other runtimes and within regions are
-//! the runtime's (`pass_on::member_for`). *k* changes only between regions. A barrier or loop neither allocates nor locks
-//! nor makes a system call, unless OS threads have to wait for one another.
+//! the runtime's (`pass_on::member_for`). *k* changes only between regions. A barrier or loop neither allocates nor
+//! locks nor makes a system call, unless OS threads have to wait for one another.
 
 #![cfg_attr(
     not(test),

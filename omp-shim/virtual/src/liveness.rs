@@ -1,29 +1,24 @@
-//! The safety net of virtual teams: no program hangs because its threads wait for one another by means that the shim does
-//! not see.
+//! The safety net of virtual teams: no program hangs because a member spins or sleeps until a suspended member of its
+//! block has done something, by means that the shim does not see.
 //!
-//! *Problem.* A member that spins on a flag which a suspended member of its block would set waits for ever; so does one
-//! that sleeps on a condition variable. From outside it looks like one that computes for long.
+//! *Approach.* A watcher thread examines the carriers every few milliseconds. One that has stayed away from the shim
+//! for a while although members of its block could run is taken to be stuck: those members get OS threads of their own
+//! (see `carrier`), and return to the carrier at the next barrier. What happens then shows whether the carrier waited
+//! ([`Outcome`]). Its patience doubles each time that one waited, and twice for those that computed. The time for which
+//! carriers waited is added up; a program that has used up its [`Budget`] gets real teams for good from the next region
+//! on.
 //!
-//! *Approach.* A watcher thread examines the carriers every few milliseconds. One that has stayed away from the shim for a
-//! while although members of its block could run is taken to be stuck: those members get OS threads of their own (see
-//! `carrier`), and return to the carrier at the next barrier. What happens then shows whether the carrier waited
-//! ([`Outcome`]). Its patience doubles each time that one waited, and twice for those that computed, so that a program
-//! that computes between barriers is soon left alone. The time for which carriers waited is added up; a program that has
-//! used up its [`Budget`] gets real teams for good from the next region on: as many carriers as members. In the running
-//! region lent members stay on their OS threads.
+//! *Limits of the outcome.* A carrier that sleeps is woken as soon as it may continue, often before the member that
+//! woke it has stopped; but one that sleeps does not compute, so these count as waiting. A member may compute on after
+//! it has released the others; then the carrier seems to have computed. Such times count for a tenth, which bounds the
+//! loss. With very unequal work a short member stops before the carrier, which then seems to have waited.
 //!
-//! *Limits of the outcome.* A carrier that sleeps is woken as soon as it may continue, often before the member that woke
-//! it has stopped; but one that sleeps does not compute, so these count as waiting. A member may compute on after it has
-//! released the others; then the carrier seems to have computed. Such times count for a tenth, which bounds the loss. With
-//! very unequal work a short member stops before the carrier, which then seems to have waited.
+//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all, by the clock, so that a late watcher does
+//! not prolong it. One part in twenty of all time is forgiven. A carrier that computes and is helped has used at most
+//! half of the time when it comes back, of which a tenth is what is forgiven.
 //!
-//! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all, by the clock, so that a late watcher does not
-//! prolong it. One part in twenty of all time is forgiven: half a second in ten. A carrier that computes and is helped has
-//! used at most half of the time when it comes back, of which a tenth is what is forgiven.
-//!
-//! *If the watcher panics,* the program gets real teams for good, and a new watch sees the running region through.
-//!
-//! *Invariants.* Only the watcher takes members away. It sleeps without waking while no virtual region runs.
+//! *Invariants.* Only the watcher takes members away. It sleeps without waking while no virtual region runs. If it
+//! panics, the program gets real teams for good, and a new watch sees the running region through.
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
@@ -119,12 +114,10 @@ fn start() -> bool {
     unsafe { quiet_thread::start(run, core::ptr::null_mut()) }
 }
 
-/// In the child of a fork, which has no watcher.
 pub(super) fn after_fork_in_child() {
     WATCHER.store(ABSENT, Ordering::Relaxed);
 }
 
-/// What the watcher remembers of a carrier.
 #[derive(Clone, Copy)]
 struct Sighting {
     visits: Visits,
@@ -151,7 +144,6 @@ enum Slept {
 }
 
 impl Slept {
-    /// As the kernel says of a thread of this process.
     fn now(os_thread: libc::pid_t) -> Self {
         let text = std::fs::read_to_string(format!("/proc/self/task/{os_thread}/stat"));
         Self::of(&text.unwrap_or_default())
@@ -167,24 +159,20 @@ impl Slept {
     }
 }
 
-/// A span of time for which a carrier was away.
 #[derive(Clone, Copy, Debug)]
 struct Stuck {
     since: Instant,
     until: Instant,
 }
 
-/// What the watcher knows of the carrier whose lead has some id.
 #[derive(Clone, Copy, Default)]
 struct Watched {
     sighting: Option<Sighting>,
     pending: Option<Pending>,
 }
 
-/// What the program has left of the time for which its carriers may wait.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
-    /// How often the patience is doubled.
     doublings: u32,
     /// What was counted and has not been forgiven.
     spent: Duration,
@@ -194,10 +182,8 @@ struct Budget {
     counted: Option<Instant>,
 }
 
-/// What is to become of a program that has been helped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Prospect {
-    /// It goes on in its virtual team.
     GoOn,
     RealTeams,
 }
@@ -222,7 +208,6 @@ impl Budget {
         }
     }
 
-    /// For how long a carrier may be away from the shim.
     fn patience(&self) -> Duration {
         let doubled = FIRST_PATIENCE * (1 << self.doublings.min(MOST_DOUBLINGS));
         doubled

@@ -2,16 +2,14 @@
 //!
 //! *Terms.* A team of *n* logical threads is cut into *k* contiguous *blocks*, one for each CPU. The first member of a
 //! block is its *lead*; the lead's OS thread *carries* the block: it runs its members in turn. The OS threads of the
-//! others are parked; they provide stack and storage. A member that has to run beside its carrier (`liveness`) is
-//! *hosted* by a parked OS thread until it next waits for others.
+//! others are parked; they provide stack and storage: one `errno`, one set of thread-local and threadprivate variables,
+//! one `pthread_self`, a stack that `pthread_getattr_np` knows. A member that has to run beside its carrier
+//! (`liveness`) is *hosted* by a parked OS thread until it next waits for others. With shared storage (`storage`) the
+//! members of a block run under a donor's thread pointer, and one that begins when another is through does so on that
+//! one's stack.
 //!
-//! *Why parked threads.* Each logical thread keeps one `errno`, one set of thread-local and threadprivate variables, one
-//! `pthread_self` and a stack that `pthread_getattr_np` knows. With as many CPUs as members every member is a lead, and the
-//! team is an ordinary one. With shared storage (`storage`) the members of a block run under a donor's thread pointer,
-//! and one that begins when another is through does so on that one's stack.
-//!
-//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The other OS threads are
-//! made when first needed and never end. A member runs in one place at a time: on its carrier or its host.
+//! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The other OS threads
+//! are made when first needed and never end. A member runs in one place at a time: on its carrier or its host.
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -52,11 +50,9 @@ impl State {
 /// What the number of barriers passed goes up by, so that it leaves room for the other states.
 pub(super) const BARRIER: u32 = 8;
 
-/// A logical thread and its OS thread.
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Member {
-    /// Its number in the team.
     pub(super) id: u32,
     state: AtomicU32,
     lead: AtomicPtr<Member>,
@@ -265,10 +261,8 @@ impl Member {
         self.preserved_state.take_up();
     }
 
-    /// The `errno` of its suspended context becomes that of its own storage.
-    ///
-    /// # Safety
-    /// It is suspended, and nothing runs under its own thread pointer.
+    /// The `errno` of its suspended context becomes that of its own storage. Safety: it is suspended, and nothing runs
+    /// under its own thread pointer.
     pub(super) unsafe fn take_errno_along(&self) {
         // SAFETY: as the caller promises; its OS thread never ends.
         unsafe {
@@ -277,10 +271,8 @@ impl Member {
         }
     }
 
-    /// Has the calling OS thread, which runs it, continue in its own storage.
-    ///
-    /// # Safety
-    /// Nothing runs there. References to the calling thread's state must not be used any more.
+    /// Has the calling OS thread, which runs it, continue in its own storage. Safety: nothing runs there. References to
+    /// the calling thread's state must not be used any more.
     pub(super) unsafe fn move_to_own_storage(&self) {
         let chunk = thread_state::current().enter_region();
         // SAFETY: as the caller promises.
@@ -325,10 +317,8 @@ impl Member {
         self.saved.store(context, Ordering::Relaxed);
     }
 
-    /// Leaves this member's context for that of `other`, which runs next on this OS thread.
-    ///
-    /// # Safety
-    /// `self` runs here; `other` is suspended, for this OS thread alone. Under `base` nothing else runs.
+    /// Leaves this member's context for that of `other`, which runs next on this OS thread. Safety: `self` runs here;
+    /// `other` is suspended, for this OS thread alone. Under `base` nothing else runs.
     #[inline(always)]
     pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, hand_off: HandOff) {
         let to = other.saved.load(Ordering::Relaxed);
@@ -345,11 +335,9 @@ impl Member {
         self.mailbox.post(HOST);
     }
 
-    /// The guest of this OS thread has stopped: parks it, and then releases the lock of `carrier`, which the caller holds.
-    /// Returns when the guest is continued.
-    ///
-    /// # Safety
-    /// `guest` runs on the OS thread of `self`; its state says that it does not run any more.
+    /// The guest of this OS thread has stopped: parks it, and then releases the lock of `carrier`, which the caller
+    /// holds. Returns when the guest is continued. Safety: `guest` runs on the OS thread of `self`; its state says that
+    /// it does not run any more.
     pub(super) unsafe fn send_away(&self, guest: &Member, carrier: &Carrier) {
         guest.set_host(None);
         self.locked

@@ -1,16 +1,14 @@
-//! State of a thread that hardly any program looks at: the x87 unit's flags, the signals that it blocks, its alternate
-//! stack for handlers.
-//!
-//! *Problem.* It belongs to the OS thread, so the members of one would share it. Reading the flags takes as long as the
-//! rest of a change of members (12 ns), and what concerns signals takes system calls.
+//! State of a thread that hardly any program looks at, and that belongs to the OS thread: the x87 unit's flags, the
+//! signals that it blocks, its alternate stack for handlers. Keeping it costs more than a change of members.
 //!
 //! *Approach.* It is kept only where the program can tell: flags if a module imports a function that reads them
-//! ([`note_import`]); signals from the first call by a member of a function that changes them, which is exported here. From
-//! then on each context notes its state before it is left and takes it up when it is continued. For contexts left before,
-//! it is what was in force before that call. (Python's interpreter imports such functions, so they cannot be refused.)
+//! ([`note_import`]); signals from the first call by a member of a function that changes them, which is exported here.
+//! From then on each context notes its state before it is left and takes it up when it is continued. For contexts left
+//! before, it is what was in force before that call. (Python's interpreter imports such functions, so they cannot be
+//! refused.)
 //!
-//! *Bounds.* Inline assembly that reads the flags is not noticed. Between a change of members and taking the mask up, a few
-//! instructions later, a signal may be handled that the member blocks.
+//! *Bounds.* Inline assembly that reads the flags is not noticed. Between a change of members and taking the mask up, a
+//! few instructions later, a signal may be handled that the member blocks.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;

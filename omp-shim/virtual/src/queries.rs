@@ -1,7 +1,6 @@
-//! What a member of a virtual team gets when it queries its team and itself.
-//!
-//! In a virtual region the shim answers; in a real region within one the runtime, whose answer lacks one level; elsewhere
-//! the runtime alone. Fortran's forms have an underscore and take addresses.
+//! What a member of a virtual team gets when it queries its team and itself: in a virtual region the shim's answer; in
+//! a real region within one the runtime's, which lacks one level. Fortran's forms have an underscore and take
+//! addresses.
 
 use core::ffi::c_int;
 

@@ -6,9 +6,7 @@ use core::ptr::null;
 
 use super::kernel::{self, SignalMask};
 
-/// Starts one, with all signals blocked but the C library's own; false if there can be no more. It is detached.
-///
-/// # Safety
+/// Starts one, with all signals blocked but the C library's own; false if there can be no more. It is detached. Safety:
 /// `run` can be called with `argument` by another thread, at any time from now on.
 pub(super) unsafe fn start(
     run: extern "C" fn(*mut c_void) -> *mut c_void,

@@ -68,7 +68,6 @@ pub(crate) struct Plan {
     pub(crate) storage: Storage,
 }
 
-/// Runs the region's function for one member.
 pub(super) fn run_body(member: &'static Member) {
     // Where storage is shared nobody can have changed settings: none of the functions that do is called.
     if !member.lead().carrier.is_shared() {
@@ -87,7 +86,6 @@ pub(super) fn run_body(member: &'static Member) {
     }
 }
 
-/// Waits for the carriers of the other blocks.
 #[inline]
 pub(super) fn meet_other_blocks() {
     let blocks = BLOCKS.load(Ordering::Relaxed);

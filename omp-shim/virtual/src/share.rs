@@ -1,16 +1,14 @@
 //! Work dispensed to logical threads: loops of every schedule, and sections.
 //!
-//! *Problem.* Each logical thread must get its own part of a worksharing construct: a loop with a static schedule promises
-//! each thread its iterations, and a section may wait for another.
-//!
 //! *Unit.* Iterations, numbered from zero; they become values of the variable when a chunk is handed out.
 //!
 //! *Approach.* As in libgomp (`loop.c`, `iter.c`): the first thread to reach a construct sets it up, the last to leave
 //! frees its place. Threads may run ahead through constructs that do not wait, so there is a ring of places. A place's
 //! *ticket* says for which construct of the program it stands and how far its set-up is.
 //!
-//! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the construct up, before
-//! the ticket says `ready`. Every thread enters and leaves every construct once, in the same order, as OpenMP demands.
+//! *Invariants.* All fields but `next`, `ticket` and `left` are written by the thread that sets the construct up,
+//! before the ticket says `ready`. Every thread enters and leaves every construct once, in the same order, as OpenMP
+//! demands.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -33,7 +31,6 @@ pub(super) struct Asker {
 /// How many constructs a thread may be ahead of another.
 pub(super) const RING: usize = 32;
 
-/// A place for a construct.
 #[repr(align(128))]
 pub(super) struct Share {
     ticket: AtomicU64,

@@ -1,9 +1,8 @@
-//! Memory that the threads in a worksharing construct share (`scan`, `lastprivate(conditional:)`).
+//! Memory that the threads in a worksharing construct share (`scan`, `lastprivate(conditional:)`): each place for
+//! constructs keeps the largest piece that was wanted there.
 //!
-//! *Approach.* Each place for constructs keeps the largest piece that was wanted there.
-//!
-//! *Invariants.* A piece is aligned to 64 bytes, as libgomp's is at most. Only the thread that sets a construct up changes
-//! it, when no thread is in the one before.
+//! *Invariants.* A piece is aligned to 64 bytes, as libgomp's is at most. Only the thread that sets a construct up
+//! changes it, when no thread is in the one before.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;

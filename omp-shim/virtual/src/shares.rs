@@ -94,7 +94,6 @@ pub(super) fn memory(member: &Member) -> *mut c_void {
     share_of(member).map_or(null_mut(), Share::memory)
 }
 
-/// Leaves the construct that `member` is in.
 #[inline]
 pub(super) fn leave_share(member: &Member) {
     if let Some(share) = share_of(member) {

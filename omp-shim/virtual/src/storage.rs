@@ -1,16 +1,13 @@
 //! Thread-local storage: whether members have each their own, or share that of a donor.
 //!
-//! *Problem.* Changing the thread pointer takes more than half of the time of a change of members. Most programs of loops
-//! and barriers could not tell if it stayed: nothing that they use there outlives the call of a library's function.
+//! *Approach.* Changing the thread pointer takes more than half of the time of a change of members. Where no module
+//! keeps anything in thread-local storage across a construct (`storage_use`), the members of a block run under one
+//! thread pointer: that of a *donor*, a thread that does nothing else. A member that has to run beside its carrier does
+//! so under its own, and can change at any of its stops. The value of `errno` changes with the members. The one claim
+//! that a module may make, on the place of `errno`, ends the sharing in this region and all that follow.
 //!
-//! *Approach.* Where no module keeps anything in thread-local storage across a construct (`storage_use`), the members of a
-//! block run under one thread pointer: that of a *donor*, a thread that does nothing else. Each member's own stays free:
-//! a member that has to run beside its carrier does so under its own, and can change at any of its stops. The value of
-//! `errno` changes with the members. The one claim that a module may make, on the place of `errno`, ends the sharing in
-//! this region and all that follow.
-//!
-//! *Invariants.* Decided for each region at its start. What needs storage of its own once does so for ever. A donor's OS
-//! thread sleeps for ever and runs no signal handlers.
+//! *Invariants.* Decided for each region at its start. What needs storage of its own once does so for ever. A donor's
+//! OS thread sleeps for ever and runs no signal handlers.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -1,15 +1,13 @@
-//! Which modules cannot tell under which thread pointer they run.
+//! Which modules cannot tell under which thread pointer they run: no code in them has anything in thread-local storage
+//! that it uses before and after a construct (a variable, an address or an identity that the C library derives from the
+//! thread).
 //!
-//! *Problem.* Members may share thread-local storage (`storage`) only if no code of the program has anything there that
-//! it uses before and after a construct: a `thread_local` or threadprivate variable, an address that a function returned,
-//! an identity that the C library derives from the thread.
-//!
-//! *Approach.* A list of what is known to be harmless; everything else counts as use. A module has thread-local variables
-//! only if a program header or a relocation says so. What else it does to threads it does by imported functions: each
-//! of those listed is done with thread-local storage when it returns, and calls nothing of the program's. (`errno` is
-//! handled separately. `__ctype_b_loc` and its like return places with the same content in every thread, as long as none
-//! sets a locale.) The libraries below are not examined: they have thread-local variables, but no constructs. A module
-//! that replaces the C library's allocation is called by its functions, so it counts as use.
+//! *Approach.* A list of what is known to be harmless; everything else counts as use. A module has thread-local
+//! variables only if a program header or a relocation says so. What else it does to threads it does by imported
+//! functions: each of those listed is done with thread-local storage when it returns, and calls nothing of the
+//! program's. (`errno` is handled separately. `__ctype_b_loc` and its like return places with the same content in every
+//! thread, as long as none sets a locale.) The libraries below are not examined: they have thread-local variables, but
+//! no constructs. A module that replaces the C library's allocation is called by its functions, so it counts as use.
 //!
 //! *Excluded on purpose.* `omp_set_*` (per-thread settings); nested locks (owned by a thread); `fork` and what starts
 //! processes (the child's C library frees the stack that it runs on); functions that call back (`qsort`, `atexit`);

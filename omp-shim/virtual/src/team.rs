@@ -99,7 +99,6 @@ fn open_block(lead: &'static Member, block: u32, end: u32) {
     lead.carrier.open(len, donor);
 }
 
-/// Carries the block of which the calling OS thread is the lead.
 pub(super) fn carry(lead: &'static Member) {
     let (size, blocks) = (SIZE.load(Ordering::Relaxed), BLOCKS.load(Ordering::Relaxed));
     let (block, end) = (0..blocks)

@@ -1,7 +1,5 @@
-//! The names of threads that members of a virtual team set and query.
-//!
-//! The C library names another thread by its number, but the calling thread by a system call, which on a carrier names
-//! another member's OS thread. So a member on another one's OS thread has a new thread make the call (`credentials`).
+//! The names of threads that members of a virtual team set and query. The C library names the calling thread by a
+//! system call, which on a carrier names another member's OS thread; so a new thread makes the call (`credentials`).
 
 use core::ffi::{c_char, c_int};
 

@@ -1,9 +1,7 @@
-//! The thread pointer: the base of `fs`, below and above which a thread's storage lies.
+//! The thread pointer: the base of `fs`, below and above which a thread's storage lies. Code that sets it must not use
+//! what it has read of the calling thread's state before.
 //!
-//! *Problem.* Members run under the thread pointer of their own thread, which the C library knows, or under a donor's
-//! (`storage`). Code that sets it must not use what it has read of the calling thread's state before.
-//!
-//! *`errno`* lies at the same distance from it in all threads, since the C library is there from the start. Its value
+//! `errno` lies at the same distance from it in all threads, since the C library is there from the start. Its value
 //! belongs to the context, not to the storage: it is taken along where one changes without the other.
 
 use core::ffi::c_int;
@@ -46,10 +44,8 @@ impl ThreadPointer {
         self.0.wrapping_add(ERRNO_OFFSET.load(Ordering::Relaxed)) as *mut c_int
     }
 
-    /// Makes the value of `errno` in a context that is suspended that of this thread.
-    ///
-    /// # Safety
-    /// The thread has not ended and nobody runs under its thread pointer but while parked; `context` is suspended.
+    /// Makes the value of `errno` in a context that is suspended that of this thread. Safety: the thread has not ended
+    /// and nobody runs under its thread pointer but while parked; `context` is suspended.
     pub(super) unsafe fn take_errno(self, context: usize) {
         // SAFETY: as the caller promises; every frame has the value there.
         unsafe {
@@ -58,37 +54,27 @@ impl ThreadPointer {
         }
     }
 
-    /// Makes that of the calling thread its own.
-    ///
-    /// # Safety
-    /// As for [`take_errno`](Self::take_errno).
+    /// Makes that of the calling thread its own. Safety: as for [`take_errno`](Self::take_errno).
     pub(super) unsafe fn copy_errno(self) {
         // SAFETY: as the caller promises; the other one is the calling thread's.
         unsafe { self.errno().write(current().errno().read()) };
     }
 
-    /// Makes its own that of the calling thread.
-    ///
-    /// # Safety
-    /// As for [`take_errno`](Self::take_errno).
+    /// Makes its own that of the calling thread. Safety: as for [`take_errno`](Self::take_errno).
     pub(super) unsafe fn lend_errno(self) {
         // SAFETY: as the caller promises; the other one is the calling thread's.
         unsafe { current().errno().write(self.errno().read()) };
     }
 
-    /// What the shim knows about that thread.
-    ///
-    /// # Safety
-    /// The thread has not ended and is not in the shim; the reference is not kept until it is.
+    /// What the shim knows about that thread. Safety: the thread has not ended and is not in the shim; the reference is
+    /// not kept until it is.
     pub(super) unsafe fn state(self) -> &'static ThreadState {
         // SAFETY: as the caller promises.
         unsafe { thread_state::of_thread(self.0) }
     }
 
-    /// Has the calling thread go on under this thread pointer, with the value that `errno` has now.
-    ///
-    /// # Safety
-    /// As for [`switch`]. References to what is the calling thread's own must not be used any more.
+    /// Has the calling thread go on under this thread pointer, with the value that `errno` has now. Safety: as for
+    /// [`switch`]. References to what is the calling thread's own must not be used any more.
     #[inline(never)]
     pub(super) unsafe fn put_in_force(self) {
         // SAFETY: as the caller promises; only this function's own code runs in between.
@@ -98,10 +84,8 @@ impl ThreadPointer {
         }
     }
 
-    /// The same without touching any `errno`.
-    ///
-    /// # Safety
-    /// As for [`put_in_force`](Self::put_in_force), but others may run under it as long as they touch other things.
+    /// The same without touching any `errno`. Safety: as for [`put_in_force`](Self::put_in_force), but others may run
+    /// under it as long as they touch other things.
     #[inline(always)]
     pub(super) unsafe fn put_in_force_bare(self) {
         // SAFETY: as the caller promises.

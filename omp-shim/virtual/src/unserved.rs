@@ -1,10 +1,9 @@
 //! Constructs that virtual teams do not support, met by a member.
 //!
-//! `admission` refuses virtual teams to a process with such constructs from the next region on. A library with them that
-//! is loaded and called within a virtual region would reach the runtime, which knows of no team: every member would get
-//! the whole of a loop, or wait for ever. So the functions by which those constructs begin are exported here: for a
-//! member the program ends with a message; otherwise the stub jumps on to the real function. Tasks, `taskwait` and
-//! cancellation outside their constructs are right as they are.
+//! `admission` refuses virtual teams to a process with such constructs from the next region on. A library with them
+//! that is loaded and called within a virtual region would reach the runtime, which knows of no team: wrong results, or
+//! waits for ever. So the functions that begin them are exported here: for a member the program ends with a message;
+//! otherwise the stub jumps on. Tasks, `taskwait` and cancellation outside their constructs are right as they are.
 
 use core::ffi::c_void;
 

@@ -1,13 +1,10 @@
 //! Waiting of OS threads for one another: spinning for a while, then sleeping in the kernel.
 //!
-//! *Problem.* Spinning is quickest when each thread has a CPU; without one it keeps the thread that is waited for from
-//! running. A runtime decides once, at start.
-//!
-//! *Approach.* As in libgomp: `GOMP_SPINCOUNT` turns of spinning (none under `OMP_WAIT_POLICY=passive`), then a futex. But
-//! the shim knows how many CPUs the program owns: while there is one for each carrier it spins up to [`MOST_PATIENCE`]
-//! times as long, as learnt (`patience`), since what mapper does not manage may be on those CPUs; otherwise it sleeps.
-//! Of a program of several processes (MPI ranks, joblib) none knows which CPUs the others use, so they spin only for
-//! about as long as a sleep and a wake-up take. Waking costs a system call only if a thread sleeps.
+//! *Approach.* As in libgomp: `GOMP_SPINCOUNT` turns of spinning (none under `OMP_WAIT_POLICY=passive`), then a futex.
+//! But the shim knows how many CPUs the program owns: while there is one for each carrier it spins up to
+//! [`MOST_PATIENCE`] times as long, as learnt (`patience`), since what mapper does not manage may be on those CPUs;
+//! otherwise it sleeps. Of a program of several processes (MPI ranks, joblib) none knows which CPUs the others use, so
+//! they spin only for about as long as a sleep and a wake-up take. Waking costs a system call only if a thread sleeps.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -256,10 +253,8 @@ impl Lock {
         Self(AtomicU32::new(FREE))
     }
 
-    /// The lock that libgomp keeps in a word of the program.
-    ///
-    /// # Safety
-    /// The word is used for nothing else, and outlives the reference.
+    /// The lock that libgomp keeps in a word of the program. Safety: the word is used for nothing else, and outlives
+    /// the reference.
     pub(super) unsafe fn in_word<'a>(word: *mut u32) -> &'a Self {
         // SAFETY: `Lock` is a transparent atomic word; the caller vouches for the rest.
         unsafe { &*word.cast::<Self>() }

@@ -34,10 +34,7 @@ unsafe fn start<T: Bound>(
     unsafe { first(member, bounds) }
 }
 
-/// The first chunk for `member` of a loop that it has entered.
-///
-/// # Safety
-/// The bounds can be written.
+/// The first chunk for `member` of a loop that it has entered. Safety: the bounds can be written.
 #[inline]
 pub(super) unsafe fn first<T: Bound>(member: &'static Member, bounds: Bounds<T>) -> bool {
     // The thread that entered may have been suspended meanwhile.

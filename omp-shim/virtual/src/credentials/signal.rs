@@ -1,11 +1,9 @@
-//! The shim's handler for the signal by which the C library has every thread change its user or groups.
+//! The shim's handler for the signal by which the C library has every thread change its user or groups. It finds the OS
+//! thread's own thread pointer by its kernel number and runs the C library's handler under that. The C library installs
+//! its handler with its first thread; so the shim's is installed when the first member has an OS thread.
 //!
-//! The C library's handler tells its thread by the thread pointer, which on a carrier is another's. The shim's finds the
-//! OS thread's own by its kernel number and runs the C library's under that. The C library installs its handler with its
-//! first thread, and never again; so the shim's is installed when the first member has an OS thread.
-//!
-//! *Invariants.* A signal may come at any instruction: the handler takes no lock, uses no thread-local storage and makes
-//! bare system calls. The member whose thread pointer it is may run beside its carrier under the same one; the C
+//! *Invariants.* A signal may come at any instruction: the handler takes no lock, uses no thread-local storage and
+//! makes bare system calls. The member whose thread pointer it is may run beside its carrier under the same one; the C
 //! library's handler touches two words there, by atomic instructions, which only signalling uses.
 
 use core::ffi::{c_int, c_void};
