@@ -26,7 +26,6 @@ struct Attachment {
     page: ClientPage,
     /// The mode chosen at launch; the page can only restrict it.
     teams: TeamMode,
-    /// Its destructor releases a thread's slot.
     thread_end: libc::pthread_key_t,
 }
 
@@ -39,7 +38,6 @@ static NEVER_PUBLISHED: AtomicU32 = AtomicU32::new(high(NOTHING_KNOWN));
 /// The number of CPUs: the page's once attached.
 static CPU_COUNT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOTHING_DECIDED).cast_mut());
 static NOTHING_DECIDED: AtomicU32 = AtomicU32::new(0);
-/// The settings are known to every thread that sees this.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 static TEAMS_FOLLOW: AtomicBool = AtomicBool::new(false);
 /// The sequence number of the allocation last read (high half) and its team limit (low half).
@@ -143,9 +141,8 @@ fn owner() -> SlotOwner {
     }
 }
 
-/// The kernel's number of the calling thread, without a system call where the C library tells: the program may have
-/// given up most of them (seccomp) by then. The clock of a thread's CPU time is `!number << 3 | 6`
-/// (`CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, `include/linux/posix-timers.h`), which is the kernel's interface.
+/// The kernel's number of the calling thread, by the C library where possible: a seccomp filter may forbid `gettid`.
+/// The clock of a thread's CPU time is `!number << 3 | 6` (`include/linux/posix-timers.h`), the kernel's interface.
 fn thread_number() -> libc::pid_t {
     const KIND_BITS: u32 = 3;
     const OF_A_THREAD: libc::clockid_t = 6;

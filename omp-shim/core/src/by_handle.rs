@@ -70,8 +70,7 @@ unsafe extern "C" fn before(handle: *mut c_void, name: *const c_char, caller: us
     }
 }
 
-/// Learns from a lookup; returns the answer if that is not the real function. Safety: as for `dlsym`, with a handle
-/// that means the same for all callers.
+/// The answer to a lookup if that is not the real function. Safety: as for `dlsym`; the handle is not a special one.
 unsafe fn examine(handle: *mut c_void, name: &CStr, caller: usize) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
     let uses = looked_up::uses(text);
@@ -145,8 +144,7 @@ fn instead_of(symbol: Symbol, function: *mut c_void, caller: usize) -> Option<*m
     None
 }
 
-/// Learns of a lookup and jumps on to the next function of that name, which needs the return address. Safety: as for
-/// the C library's.
+/// Learns of a lookup and jumps on to the next function of that name. Safety: as for the C library's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {

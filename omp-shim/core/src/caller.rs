@@ -28,7 +28,6 @@ use crate::shield::shielded;
 use crate::symbols::Symbol;
 use crate::thread_state::ThreadState;
 
-/// The runtime of all callers, while there is only one.
 static SOLE: AtomicPtr<Runtime> = AtomicPtr::new(null_mut());
 static LOADS: AtomicUsize = AtomicUsize::new(0);
 struct Route {
@@ -103,8 +102,7 @@ fn routes() -> impl Iterator<Item = &'static Route> {
     })
 }
 
-/// Where the shim itself lies, once it is known: a call from there is one that a compiler turned into a jump, at the
-/// end of a function that the shim had called.
+/// Where the shim lies, once known: a call from there is one that a compiler turned into a jump at a function's end.
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_LEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -188,7 +186,6 @@ fn store_route(route: Route) -> &'static Route {
     unsafe { &*route }
 }
 
-/// The scope in which the linker looks up the OpenMP functions of `module`.
 fn scope_of(module: &Module, address: usize) -> Option<Scope> {
     // A library that contains the runtime, or libomp calling its own functions, finds it here too.
     let own = Scope::of_library(module);

@@ -75,8 +75,7 @@ pub fn defines(address: usize, name: &CStr) -> bool {
     .unwrap_or(false)
 }
 
-/// The function `name` in the first module behind this one that defines it, as by `RTLD_NEXT`, but without allocating
-/// and without the linker's lock for loading, which a thread that runs a library's constructors holds.
+/// `name` in the first module behind this one that defines it; as `RTLD_NEXT`, without allocating or the loader's lock.
 pub fn next_definition(name: &CStr) -> Option<usize> {
     let own = next_definition as *const () as usize;
     let mut is_behind = false;
@@ -181,9 +180,8 @@ pub fn modules_importing(wanted: impl Fn(&CStr) -> bool) -> Vec<Module> {
     importing
 }
 
-/// Shows `look` each word of the variables of the module at `address`: memory that it may write at any time. Excluded
-/// are what the linker protects once it has relocated it, and segments with the linker's tables, which tools that
-/// rename libraries make writable.
+/// Shows `look` each word of the module's variables. Excluded are what the linker protects after relocation, and
+/// segments with the linker's tables, which tools that rename libraries make writable.
 pub fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
     find_module(|view| {
         view.span().filter(|span| span.contains(address))?;
@@ -259,7 +257,6 @@ impl View<'_> {
         start..start.saturating_add(header.p_memsz as usize)
     }
 
-    /// Those of all headers of a kind.
     fn extents(&self, kind: u32) -> impl Iterator<Item = Range<usize>> {
         let headers = self.headers().iter();
         headers
@@ -267,7 +264,6 @@ impl View<'_> {
             .map(|header| self.extent(header))
     }
 
-    /// The addresses it takes up, with an empty path.
     fn span(&self) -> Option<Module> {
         let start = self.extents(libc::PT_LOAD).map(|it| it.start).min()?;
         let end = self.extents(libc::PT_LOAD).map(|it| it.end).max()?;
@@ -362,8 +358,7 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const R_X86_64_GLOB_DAT: u64 = 6;
 const R_X86_64_JUMP_SLOT: u64 = 7;
-/// Relocations of thread-local variables: a module's number, an offset within it, an offset from the thread pointer,
-/// and descriptors.
+/// Relocations of thread-local variables: module number, offset within it, offset from the thread pointer, descriptors.
 const THREAD_STORAGE: [u64; 6] = [16, 17, 18, 22, 23, 36];
 /// A library that replaces the C library's allocation defines all of these.
 const ALLOCATORS: [&CStr; 4] = [c"malloc", c"calloc", c"realloc", c"free"];

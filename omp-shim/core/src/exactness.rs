@@ -20,8 +20,7 @@ pub fn of(thread: &ThreadState) -> Option<TeamsOff> {
     }
 }
 
-/// The program called `omp_set_num_threads`. Outside regions that fixes the thread's teams; inside, it concerns nested
-/// regions only.
+/// The program called `omp_set_num_threads`, which fixes the thread's teams, inside regions only nested ones.
 pub fn note_set_num_threads(thread: &ThreadState, level: u32) {
     if level == 0 {
         thread.has_set_num_threads.set(true);

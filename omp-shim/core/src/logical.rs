@@ -45,8 +45,7 @@ pub fn are_possible() -> bool {
     is_wanted() && !is_refused()
 }
 
-/// Whether a region that the thread begins without a size of its own may have to do with such teams. It has
-/// not where the thread's teams are of one thread anyway.
+/// Whether a region that the thread begins without a size may have to do with such teams; not if teams have one thread.
 #[inline(always)]
 pub fn may_serve(thread: &ThreadState) -> bool {
     let is_alone = || {

@@ -9,7 +9,6 @@ use crate::runtime::Runtime;
 use crate::symbols::Symbol;
 use crate::thread_state::{self, Logical, ThreadState};
 
-/// What the threads of a region within a virtual one get.
 struct Nested {
     body: Body,
     outer: Logical,
@@ -25,7 +24,6 @@ unsafe extern "C-unwind" fn run_nested(nested: *mut c_void) {
     left.put_back(thread);
 }
 
-/// What a thread leaves for a real region within a virtual one.
 #[derive(Clone, Copy)]
 struct Left {
     member: Option<Logical>,

@@ -35,8 +35,7 @@ pub fn member_at_a_glance(thread: &ThreadState) -> Option<Logical> {
     (caller::is_sole() && thread.record.get().is_none()).then_some(member)
 }
 
-/// Whether a call of `symbol` by the thread, which is in a virtual region, would have reached the
-/// runtime of that region, and not a region of clang's form within.
+/// Whether the thread's call of `symbol` would have reached the virtual region's runtime, not one of clang's within.
 #[inline(always)]
 pub fn is_for_team(thread: &ThreadState, symbol: Symbol) -> bool {
     (caller::is_sole() && thread.record.get().is_none()) || is_of_team(thread, symbol)
@@ -59,8 +58,7 @@ fn is_of_team(thread: &ThreadState, symbol: Symbol) -> bool {
     }
 }
 
-/// Exports functions. The expression gets the calling thread's state and the real function; the one in brackets gets
-/// the member in the simple case ([`member_at_a_glance`]).
+/// Exports functions. The expression in brackets gets the member in the simple case ([`member_at_a_glance`]).
 #[macro_export]
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $([$member:ident => $quick:expr])?:
@@ -131,8 +129,7 @@ pub fn real_of_caller(number: usize, before: impl FnOnce(&ThreadState, Symbol)) 
     real
 }
 
-/// Exports functions that jump on to the real ones, whatever their arguments, as found by an
-/// `unsafe extern "C" fn(usize) -> *mut c_void` that gets the symbol's number.
+/// Exports functions that jump on to the real ones, as found by a function that gets the symbol's number.
 #[macro_export]
 macro_rules! jump_on {
     ($target:ident: $($name:ident)*) => {$(

@@ -16,7 +16,6 @@ pub const MOST_TURNS: u32 = 300_000;
 
 /// How many times as long as the shortest, as a power of two.
 const HIGHEST: u32 = 7;
-/// Sleeps after which spinning is tried again.
 const SLEEPS: u32 = 64;
 /// How long threads spin at the lowest level, about: what the launcher chose.
 const BASE_NS: u64 = 10_000;

@@ -67,8 +67,7 @@ pub fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
     }
 }
 
-/// Notes the time, and after how many regions to do so again: after the next if the clock has ticked since, else after
-/// twice as many as before.
+/// Notes the time; again after the next region if the clock has ticked since, else after twice as many as before.
 #[inline(never)]
 fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     let now_ns = clock::coarse_now_ns();
@@ -87,7 +86,6 @@ fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     thread.regions_to_stamp.set(skipped);
 }
 
-/// Most regions that end without a look at the clock in between.
 const MAX_SKIPPED: u8 = 15;
 
 /// The iterations in a chunk from `first` up to, and without, `end`, in units of the loop variable.

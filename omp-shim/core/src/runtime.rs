@@ -42,12 +42,10 @@ impl Family {
 pub(super) type Query = unsafe extern "C-unwind" fn() -> c_int;
 pub(super) type ScheduleQuery = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int);
 
-/// Values of `omp_sched_t`.
 const SCHEDULE_DYNAMIC: c_int = 2;
 const SCHEDULE_GUIDED: c_int = 3;
 const MONOTONIC: c_int = c_int::MIN;
 
-/// Queries of the library that offers a family.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Queries {
     pub(super) level: Option<Query>,

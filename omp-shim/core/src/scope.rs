@@ -35,7 +35,6 @@ impl Scope {
         unsafe { core::mem::transmute::<*mut c_void, Option<Query>>(function) }
     }
 
-    /// The program and what was loaded with it.
     fn of_program() -> Option<Self> {
         // SAFETY: null names the program, which is loaded.
         let handle = unsafe { libc::dlopen(core::ptr::null(), libc::RTLD_LAZY) };

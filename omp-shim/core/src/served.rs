@@ -48,7 +48,6 @@ fn is_served(name: &str) -> bool {
     Function::of(name).is_some_and(|function| function.in_teams == InTeams::Supported)
 }
 
-/// The construct behind a function that is not served.
 fn construct(name: &str) -> TeamsOff {
     let has = |part: &str| name.contains(part);
     if has("doacross") || has("ordered") {

@@ -27,7 +27,6 @@ const PERIOD_NS: u64 = 1_000_000;
 const MOST_REGIONS: usize = 8;
 /// Loops that the threads of a team can be in at the same time, being without barriers in between.
 pub(super) const LOOPS: usize = 8;
-/// NUMA nodes that are told apart.
 const NODES: usize = 8;
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -173,7 +172,6 @@ pub struct SharedLoop {
 struct Queue {
     next: AtomicU64,
     end: AtomicU64,
-    /// Iterations in a chunk.
     size: AtomicU64,
     /// The delegate's number plus one, and when it took its last chunk.
     delegate: AtomicU32,
@@ -244,7 +242,6 @@ impl Queue {
 struct ChunkSize(u64);
 
 impl ChunkSize {
-    /// The delegate's next chunk when its last one took `elapsed_ns`.
     fn next(&mut self, cores: u64, remaining: u64, elapsed_ns: Option<u64>) -> u64 {
         if elapsed_ns.is_some_and(|elapsed_ns| elapsed_ns < PERIOD_NS) {
             self.0 = self.0.saturating_mul(2);
@@ -253,13 +250,11 @@ impl ChunkSize {
         self.grant(cores, remaining)
     }
 
-    /// What another thread gets.
     fn grant(self, cores: u64, remaining: u64) -> u64 {
         self.0.min(cap(cores, remaining)).min(remaining)
     }
 }
 
-/// Half of an even share of what remains.
 fn cap(cores: u64, remaining: u64) -> u64 {
     remaining.div_ceil(cores.saturating_mul(2).max(1)).max(1)
 }

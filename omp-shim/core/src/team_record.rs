@@ -131,8 +131,7 @@ impl TeamRecord {
         unsafe { Self::holds(there, record.function) && (*there).differs_in_data_only(record) }
     }
 
-    /// Makes it the team record of a region that is about to start, writing only what differs: what is not
-    /// written stays in the caches of the other threads. A function that has had tasks will have them again.
+    /// Makes it the team record of the next region, writing only what differs: the rest stays in other threads' caches.
     #[inline(always)]
     pub fn rewrite(&mut self, record: Self) {
         if self.differs_in_data_only(&record) {
@@ -213,8 +212,7 @@ impl TeamRecord {
         self.cpu_count != 0
     }
 
-    /// Whether the calling thread is in an outermost region, so that what it meets is the team record's. Not
-    /// every region nested in one is seen to begin: a false `if` clause makes libomp's invisible.
+    /// Whether the thread is in an outermost region. A false `if` clause makes a nested region of libomp's invisible.
     #[inline]
     pub fn is_outermost(&self) -> bool {
         self.runtime.level(self.family) == 1
@@ -225,8 +223,7 @@ impl TeamRecord {
         self.tasks.load(Ordering::Relaxed) != NO_TASKS
     }
 
-    /// A thread of the region is about to make a task; `tell` those that wait, who may be the ones to carry it
-    /// out. Where two threads are the first at once both tell: no task is made before somebody has.
+    /// A thread is about to make a task; `tell` those that wait. Both of two first threads tell, so none is too early.
     #[inline]
     pub fn note_task(&self, tell: impl FnOnce()) {
         if self.tasks.load(Ordering::Acquire) != TASKS_KNOWN {

@@ -32,8 +32,8 @@ pub struct ThreadState {
     pub pending: Cell<u64>,
     /// Where the thread counts.
     pub slot: Cell<Option<&'static ThreadSlot>>,
-    /// The loop's increment minus one, so that zero is the usual loop. Not beside `pending`: the compiler would copy both
-    /// as one, and a load of 16 bytes stored as twice 8 waits until the stores have reached the cache.
+    /// The loop's increment minus one. Not beside `pending`: both copied as one would be a load of 16 bytes after two
+    /// stores of 8, which waits until these have reached the cache.
     pub stride_less_one: Cell<i64>,
     /// Whether others count there too.
     pub slot_is_shared: Cell<bool>,
@@ -79,8 +79,7 @@ pub struct ThreadState {
     pub outer: Cell<Option<Logical>>,
 }
 
-/// A block of the calling thread's own storage, zero at first, and the function that returns it. All-zero bytes have to
-/// be a valid value of the type, and the type must not be `Sync`.
+/// A zeroed block of the calling thread's own storage. Zeros must be a valid value; the type must not be `Sync`.
 #[macro_export]
 macro_rules! thread_block {
     ($(#[$doc:meta])* $visibility:vis $name:ident: $type:ty, $symbol:literal) => {
@@ -119,7 +118,6 @@ macro_rules! thread_block {
 }
 pub use thread_block;
 
-/// Size of the block, a whole number of cache lines.
 const BYTES: usize = 192;
 
 const _: () = {

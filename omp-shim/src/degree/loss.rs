@@ -61,10 +61,8 @@ impl Lag {
         }
     }
 
-    /// What a trial of one thread instead of `limit` may lose until it is ended; at least one call of the full team.
-    ///
-    /// One thread takes at most as long as all have taken together in the full team's shortest call, `full_least`: in
-    /// others threads may have waited for CPUs, which one does not.
+    /// What a trial of one thread instead of `limit` may lose; at least one call of the full team. One thread takes at
+    /// most as long as all together in the full team's shortest call, in which threads hardly waited for CPUs.
     pub(super) fn at_most(full_mean: u64, full_least: u64, limit: u32) -> u64 {
         let alone = full_least.saturating_mul(u64::from(limit));
         let one_call = alone.saturating_sub(full_mean);
@@ -92,7 +90,6 @@ impl Budget {
         }
     }
 
-    /// What the next trial may lose, at that time.
     pub(super) fn left(&self, now: u64) -> u64 {
         let mut began = self.began.load(Ordering::Relaxed);
         if began == 0 {

@@ -99,7 +99,6 @@ impl Degree {
         self.with(Trials::settle);
     }
 
-    /// What the region did since this was asked last.
     pub(crate) fn activity(&self) -> Option<Activity> {
         self.with(Trials::activity)
     }

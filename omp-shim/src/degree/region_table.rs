@@ -20,7 +20,6 @@ const PROBES: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// The outlined function; 0 while the entry is free.
     function: AtomicUsize,
     /// See [`identity`](Self::identity); 0 while it is being found out.
     identity: AtomicU64,

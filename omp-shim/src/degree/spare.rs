@@ -12,7 +12,6 @@ use crate::degree::region_table;
 use mapper_shim_core::attachment;
 use mapper_shim_core::clock;
 
-/// Time between two looks.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// Regions that took less than one part in this many of the time do not count.
 const NEGLIGIBLE: u64 = 50;

@@ -15,7 +15,6 @@ pub(super) const SMALL: u64 = 25_000_000;
 const SEEN: u32 = 32;
 /// ... so many long ones are more than a thread that lost its CPU for a moment.
 const LONG: u32 = 2;
-/// What a smaller team has to gain.
 const GAIN_PERCENT: u64 = 10;
 /// Calls until the sizes are tried again.
 pub(super) const REST: u32 = 1_000;
@@ -28,7 +27,6 @@ pub(super) const DOUBLINGS_FOR_HELP: u32 = 6;
 /// Calls in succession with another limit after which all is found out anew.
 const LASTING: u32 = 32;
 
-/// Calls with the full team that need no look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Quiet {
     pub(super) limit: u32,
@@ -60,13 +58,11 @@ pub(crate) enum Sizes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) size: u32,
-    /// Whether [`Degree::learn`] wants to know how long it takes.
     pub(crate) timed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Activity {
-    /// Ticks spent in it, partly estimated.
     pub(crate) ticks: u64,
     /// Threads that it needs; `None` for as many as there are.
     pub(crate) needs: Option<u32>,
@@ -95,7 +91,6 @@ pub(super) struct Trials {
     /// Another limit, and how often it came in succession.
     coming: u32,
     came: u32,
-    /// Mean time of the size in use.
     mean: u64,
     spent: u64,
     /// Calls timed since long ones were last counted from zero, and long ones among them.
@@ -172,7 +167,6 @@ impl Trials {
         }
     }
 
-    /// Takes in how many of the calls at rest are left.
     pub(super) fn count_quiet(&mut self, left: Quiet) {
         if left.limit != self.limit {
             return;
@@ -306,7 +300,6 @@ impl Trials {
         }
     }
 
-    /// A size has been tried: try another, or decide.
     fn conclude(&mut self, window: Window, affordable: u64) {
         let Window { size, mean } = window;
         if size == self.limit {
@@ -392,7 +385,6 @@ impl Trials {
         };
     }
 
-    /// The full team, for long.
     pub(super) fn settle(&mut self) {
         self.decide(self.limit);
         self.doublings = (self.doublings + DOUBLINGS_FOR_HELP).min(MOST_DOUBLINGS);

@@ -31,7 +31,6 @@ pub(crate) struct OpenLegacy {
 
 enum Team {
     Real,
-    /// The runtime's, within a virtual team.
     Nested(OpenNested),
     Logical,
 }
@@ -96,8 +95,7 @@ fn start_region(
 
 macro_rules! legacy_regions {
     ($($name:ident($($argument:ident: $type:ty),*) stride $increment:expr, $form:expr;)*) => {$(
-        /// Starts the other threads of a region by the real function of the same name, or a virtual team; the caller
-        /// then runs its own share and calls `GOMP_parallel_end`. Safety: as gcc calls it.
+        /// Starts the other threads of a region by the real function or a virtual team. Safety: as gcc calls it.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
             function: Outlined,

@@ -21,8 +21,7 @@ fn runtime_of_caller(thread: &ThreadState, symbol: Symbol) -> &'static Runtime {
     caller::of_caller(thread, thread.caller.get()).unwrap_or_else(|| runtime::missing(symbol))
 }
 
-/// Remembers the chunk that the thread got, or that there was none. Safety: if there is `more`, `first` and `end` hold
-/// a chunk's bounds.
+/// Remembers the thread's chunk or that there was none. Safety: if there is `more`, `first` and `end` hold bounds.
 #[inline(always)]
 unsafe fn note_chunk<T: Bound>(thread: &ThreadState, more: bool, first: *const T, end: *const T) {
     if more {
@@ -169,7 +168,6 @@ macro_rules! one {
     };
 }
 
-/// The second, in the place of the first.
 macro_rules! same {
     ($name:ident, $type:ty) => {
         $type

@@ -30,7 +30,6 @@ pub(crate) fn runtime_of(
     caller::of_caller(thread, function as usize).unwrap_or_else(|| runtime::missing(symbol))
 }
 
-/// What makes a region's threads part of its team record.
 #[inline(always)]
 fn member(record: *const TeamRecord) -> Body {
     Body {
@@ -39,10 +38,8 @@ fn member(record: *const TeamRecord) -> Body {
     }
 }
 
-/// Runs a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says.
-///
-/// Most regions are of a function that the thread has begun before; they need only what is here. The others are left to
-/// [`run_region_anew`].
+/// Runs a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says. Regions
+/// of a function that the thread has begun before need only what is here.
 #[inline(always)]
 fn run_region<T: Default>(
     thread: &ThreadState,
@@ -131,7 +128,6 @@ pub(crate) fn begin_virtual(
     })
 }
 
-/// Runs a region by a virtual team if it may be, else by `run`, which then gets `member`.
 #[inline(always)]
 fn run_perhaps_virtual<T: Default>(
     start: &Start<'_>,

@@ -54,8 +54,7 @@ barriers! {
     ), |()| true;
 }
 
-/// Waits by the real function of the same name, which calls `__kmpc_barrier` with what it was given. Safety: as clang
-/// calls it.
+/// Waits by the real function, which calls `__kmpc_barrier` with what it was given. Safety: as clang calls it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __kmpc_cancel_barrier(
     location: *mut c_void,

@@ -10,7 +10,6 @@ use mapper_shim_core::runtime::{self, Runtime};
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::thread_state::ThreadState;
 
-/// Where a call is meant to go.
 #[inline(always)]
 pub(crate) fn runtime_of(
     thread: &ThreadState,

@@ -28,15 +28,12 @@ use crate::region::{self, OpenRegion, Routine};
 /// Where [`fork_begin`] leaves what the region needs, in the frame of `__kmpc_fork_call`.
 #[repr(C, align(16))]
 struct ForkFrame {
-    /// For the end of the region, if it took the routine path.
     routine: Option<Routine>,
-    /// The same, if it did not.
     open: MaybeUninit<OpenRegion>,
     place: Place,
 }
 
-/// Bytes from the frame pointer down to the `ForkFrame`: six argument registers, al, the real function, the vector
-/// registers, the frame itself.
+/// Bytes from the frame pointer down: argument registers, al, real function, vector registers, the `ForkFrame`.
 const FORK_FRAME: usize = 192 + size_of::<ForkFrame>();
 const _: () = assert!(FORK_FRAME.is_multiple_of(16));
 
@@ -129,10 +126,8 @@ unsafe extern "C-unwind" fn __kmpc_fork_call() {
     )
 }
 
-/// Begins a region and returns the real function to call.
-///
-/// Most regions begin like one before. Those take no call here, so that no register has to be kept for one; the others
-/// are left to [`fork_begin_anew`]. Safety: `frame` is a place for a `ForkFrame`.
+/// Begins a region and returns the real function. Regions like the one before take no call here, so that no register
+/// has to be kept for one. Safety: `frame` is a place for a `ForkFrame`.
 unsafe extern "C-unwind" fn fork_begin(
     location: *mut c_void,
     count: c_int,
@@ -171,7 +166,6 @@ struct Microtask {
     asked: u32,
 }
 
-/// The team record of a region of libomp's.
 #[inline(always)]
 fn record_of(thread: &ThreadState, runtime: &'static Runtime, body: Microtask) -> TeamRecord {
     let count = core::ptr::without_provenance_mut(body.count.max(0).unsigned_abs() as usize);
@@ -241,7 +235,6 @@ unsafe extern "C-unwind" fn fork_begin_anew(
     fork
 }
 
-/// Begins a region that does not take the routine path.
 #[inline(never)]
 fn begin_other(start: &Start<'_>, location: *mut c_void) -> OpenRegion {
     let started = region::begin(start);
@@ -255,8 +248,7 @@ fn begin_other(start: &Start<'_>, location: *mut c_void) -> OpenRegion {
 const MICROTASK_FRAME: usize = 48 + size_of::<Outer>();
 const _: () = assert!(MICROTASK_FRAME.is_multiple_of(16));
 
-/// What the threads of a region run: joins the team record, the third argument, and calls the program's microtask with
-/// the others.
+/// What threads run: joins the team record, the third argument, and calls the program's microtask with the others.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn run_microtask() {
     // Frame, from rbp: -8..-48 the six argument registers, below them the `Outer`, then the arguments
@@ -316,8 +308,7 @@ unsafe extern "C-unwind" fn run_microtask() {
     )
 }
 
-/// Makes the thread part of the team record. Safety: `record` is that of the region that the thread is about to run;
-/// `outer` is a place.
+/// Makes the thread part of the team record. Safety: `record` is that of the region; `outer` is a place.
 unsafe extern "C-unwind" fn microtask_begin(record: *const TeamRecord, outer: *mut Outer) {
     let thread = thread_state::current();
     // SAFETY: the team record lives with the thread that began the region until it has ended, which is after
@@ -344,7 +335,6 @@ unsafe extern "C-unwind" fn microtask_end(outer: *const Outer) {
     thread_state::current().leave_team(unsafe { &*outer });
 }
 
-/// Stands for the unknown value of a `num_threads` clause.
 const CLAUSE: u32 = u32::MAX;
 
 fn announce_team(runtime: &Runtime, location: *mut c_void, num_threads: u32) {
@@ -417,7 +407,6 @@ unsafe extern "C-unwind" fn __kmpc_push_num_threads(
     unsafe { push(location, thread_number, num_threads) };
 }
 
-/// The real function of that number, which gives the next region its size.
 unsafe extern "C" fn announce(number: usize) -> *mut c_void {
     real_of_caller(number, |thread, _| thread.clause_announced.set(true))
 }

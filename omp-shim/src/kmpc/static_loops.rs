@@ -22,7 +22,6 @@ use mapper_shim_core::thread_state;
 
 use crate::kmpc::location::runtime_of;
 
-/// `schedule(static)` without a chunk size.
 const STATIC: c_int = 34;
 /// Bits of a schedule that say whether chunks must come in ascending order.
 const MODIFIERS: c_int = 1 << 29 | 1 << 30;
@@ -77,17 +76,14 @@ impl Loop {
     }
 }
 
-/// Who divides a loop that is to be divided anew.
 #[derive(Clone, Copy, Debug)]
 struct Division {
     members: u32,
     /// Those that do most of it; at least one.
     active: u32,
-    /// Which of the members the calling thread is.
     rank: u32,
 }
 
-/// Whether the loop is to be divided anew.
 #[cold]
 fn division(
     record: &TeamRecord,

@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::ompt::abi::{AnyFunction, Data, GetParallelInfo, GetTaskInfo, GetThreadData};
 use crate::ompt::team::Sizing;
 
-/// Most copies that are observed in one process.
 pub(crate) const ROOM: usize = 4;
 
 #[derive(Debug)]
@@ -15,7 +14,6 @@ pub(crate) struct Copy {
     pub(super) get_thread_data: AtomicPtr<c_void>,
     pub(super) get_parallel_info: AtomicPtr<c_void>,
     pub(super) get_task_info: AtomicPtr<c_void>,
-    /// Whether and how its teams get other sizes.
     pub(crate) sizing: Sizing,
 }
 
@@ -29,7 +27,6 @@ impl Copy {
         }
     }
 
-    /// The tool's word beside the calling thread.
     pub(crate) fn thread_data(&self) -> Option<&'static Data> {
         let function = self.get_thread_data.load(Ordering::Relaxed);
         // SAFETY: a function of that name has this type; null becomes `None`.

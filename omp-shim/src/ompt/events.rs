@@ -8,7 +8,8 @@
 //! the words beside tasks stay zero, else libomp 14 stops programs with `taskwait depend`.
 
 use core::ffi::{c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use mapper_abi::{ReportFlags, Runtimes};
 use mapper_shim_core::elf::Module;
@@ -22,17 +23,11 @@ use crate::ompt::abi::{
 };
 use crate::ompt::copies::{Copy, copy};
 
-static OWN_START: AtomicUsize = AtomicUsize::new(0);
-static OWN_LEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Notes where the shim lies, so that regions that come through it are known.
-pub(crate) fn note_own_place(shim: &Module) {
-    OWN_START.store(shim.start, Ordering::Relaxed);
-    OWN_LEN.store(shim.len, Ordering::Relaxed);
-}
+/// Where the shim lies: regions that come through it are counted there.
+pub(crate) static SHIM: OnceLock<Module> = OnceLock::new();
 
 fn is_own(address: usize) -> bool {
-    address.wrapping_sub(OWN_START.load(Ordering::Relaxed)) < OWN_LEN.load(Ordering::Relaxed)
+    SHIM.get().is_some_and(|shim| shim.contains(address))
 }
 
 pub(crate) struct Callbacks {
@@ -96,8 +91,7 @@ impl RegionNote {
         self.team as u64 | setting | outermost | uncounted
     }
 
-    /// Reads the word; a region without one is a thread alone. Safety: `data` is null or what the runtime keeps beside
-    /// a region.
+    /// Reads the word. Safety: `data` is null or what the runtime keeps beside a region.
     unsafe fn read(data: *const Data) -> Self {
         // SAFETY: the caller vouches for it.
         unsafe { data.as_ref() }.map_or_else(Self::default, |data| {
@@ -275,7 +269,6 @@ unsafe extern "C" fn work<const N: usize>(
     }
 }
 
-/// The thread is done with its share of the loop that it is in, if it is in one.
 fn end_loop(thread: &ThreadState) {
     let iterations = thread.pending.replace(0);
     if iterations != 0 {

@@ -10,16 +10,12 @@
 
 use mapper_shim_core::elf::{self, Module};
 
-/// How the regions of a copy are heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Its callers call the shim.
     Interposed,
-    /// They do not.
     Hidden,
 }
 
-/// What is known of a copy's slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slots {
     /// It lies in the program's own file, which comes before everything that is preloaded.
@@ -34,7 +30,6 @@ struct Slots {
     is_imported: bool,
 }
 
-/// Where a slot leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Shim,

@@ -27,7 +27,6 @@ use mapper_shim_core::{attachment, environment, looked_up, scope};
 use crate::ompt::abi::Data;
 use crate::region::team_size::{self, Request, Verdict};
 
-/// Threads of the smallest team that a region is given.
 const LEAST: u32 = 2;
 
 type Set = unsafe extern "C" fn(c_int);
@@ -38,9 +37,7 @@ pub(crate) struct Sizing {
     /// `omp_set_num_threads`; null where there is none.
     set: AtomicPtr<c_void>,
     get: AtomicPtr<c_void>,
-    /// It could not be put back.
     has_failed: AtomicBool,
-    /// Where the copy lies, and the shim.
     places: AtomicPtr<Places>,
     /// Modules that had been loaded when none called `omp_set_dynamic`; `u64::MAX` if one does.
     modules_seen: AtomicU64,
@@ -73,7 +70,6 @@ impl Places {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Usual {
     size: u32,
-    /// The program had set it by then.
     chosen: bool,
 }
 
@@ -139,7 +135,6 @@ impl Sizing {
         }
     }
 
-    /// Looks for the functions in the copy, if it is a library of its own.
     pub(crate) fn look_up(&self, copy: &Module, shim: &Module) {
         let places = Places {
             copy: copy.clone(),
@@ -178,8 +173,7 @@ impl Sizing {
         }
     }
 
-    /// Lowers the setting of the calling thread, which is about to begin an outermost region of `requested` threads, as the
-    /// allocation says. Returns what it was, to be restored.
+    /// Lowers the calling thread's setting before an outermost region; returns what it was, to be restored.
     pub(crate) fn lower(&self, thread_data: &Data, requested: u32) -> Option<u32> {
         let usual = Usual::from_word(thread_data.load(Ordering::Relaxed));
         let setting = self.functions().map(|(get, _)| {
@@ -227,7 +221,6 @@ impl Sizing {
         }
     }
 
-    /// Whether the program may refuse teams that are smaller than it asked for.
     fn program_insists(&self) -> bool {
         let seen = self.modules_seen.load(Ordering::Relaxed);
         if seen == u64::MAX {
@@ -250,7 +243,6 @@ impl Sizing {
         insists
     }
 
-    /// The setting was lowered and cannot be put back.
     pub(crate) fn fail(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
         attachment::report_teams_off(TeamsOff::Observed);

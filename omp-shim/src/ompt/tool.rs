@@ -89,12 +89,11 @@ fn take(caller: usize) -> Option<&'static StartResult> {
         .ok()?;
     // It may be here as a tool only; what it registers with the C library must not vanish with the copy.
     let _ = Scope::of_library(&shim);
-    events::note_own_place(&shim);
+    let _ = events::SHIM.set(shim.clone());
     copies::COPIES.get(number)?.sizing.look_up(&copy, &shim);
     RESULTS.get(number)
 }
 
-/// Whether the user asks for tools of his own.
 fn names_others(shim: &Module) -> bool {
     let Some(list) = environment::variable(c"OMP_TOOL_LIBRARIES") else {
         return false;

@@ -20,10 +20,8 @@ use mapper_shim_core::thread_state::thread_block;
 
 use crate::degree::region_table;
 
-/// Team records that a thread keeps; a power of two.
 const KEPT: usize = 4;
-/// A line for the team record, which all threads read, and one that only this thread uses. A pair of lines for each made
-/// regions of two threads no shorter (`cargo bench`, interleaved).
+/// A line that all threads read, and one of this thread's. A pair of lines for each made regions no shorter (measured).
 const KEPT_BYTES: usize = 128;
 
 const _: () = {
@@ -37,7 +35,6 @@ thread_block! {
     records: UnsafeCell<[MaybeUninit<Kept>; KEPT]>, "mapper_omp_records"
 }
 
-/// What a thread keeps of regions of one outlined function.
 #[repr(C, align(64))]
 struct Kept {
     record: TeamRecord,
@@ -56,7 +53,6 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// From the table.
     #[inline(always)]
     fn look_up(function: usize) -> Self {
         let region = region_table::find(function);

@@ -22,7 +22,6 @@ use team_size::{Request, Verdict};
 use crate::degree::{Sizes, region_table, spare};
 use crate::region::kept_records::Known;
 
-/// What the end of a region needs to know.
 #[repr(C)]
 pub(crate) struct OpenRegion {
     outer_loop: LoopState,
@@ -45,7 +44,6 @@ pub(crate) struct Started {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Routine {
-    /// It is counted in the thread's own slot.
     Counted(&'static ThreadSlot),
     /// Nobody counts, for there is no page.
     Uncounted,
@@ -100,7 +98,6 @@ pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
         }
 }
 
-/// Ends a region on the routine path.
 #[inline(always)]
 pub(crate) fn end_routine(thread: &ThreadState, routine: Routine) {
     waits::end_region(thread);
@@ -188,7 +185,6 @@ fn worth(start: &Start<'_>, open: &mut OpenRegion, limit: u32) -> Option<u32> {
     (size < limit).then_some(size)
 }
 
-/// Which sizes of teams the native runtime of a family changes to cheaply.
 const fn sizes(family: Family) -> Sizes {
     match family {
         Family::Gomp => Sizes::AllOrOne,
@@ -239,7 +235,6 @@ fn now_ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Lowers a team, if the region is an outermost one.
 fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
     if runtime.level(family) != 0 {
         return 0;
@@ -250,8 +245,7 @@ fn lower(runtime: &Runtime, family: Family, size: u32) -> u32 {
     size
 }
 
-/// Reports that an outermost region has its full team, and lets the next ones take the routine path once there is
-/// nothing to report.
+/// Reports a full outermost team, and lets the next regions take the routine path once there is nothing to report.
 fn full(start: &Start<'_>, sharing: SlotSharing) {
     let Start {
         thread,
@@ -294,8 +288,7 @@ pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     }
 }
 
-/// The first region of a thread, in this runtime, or nested in another thread's. Says whether it is the thread's first
-/// outermost one.
+/// The first region of a thread in this runtime. Says whether it is the thread's first outermost one.
 #[cold]
 fn meet_runtime(thread: &ThreadState, runtime: &'static Runtime, family: Family) -> bool {
     attachment::report_runtime(family.runtimes());

@@ -16,13 +16,10 @@ pub(crate) struct Request<E: FnOnce() -> Option<TeamsOff>> {
     /// Why an earlier call makes the program's teams exact, if so; called only when the team would shrink.
     pub(crate) exact: E,
     pub(crate) first: bool,
-    /// The team that the program would use by itself.
     pub(crate) initial_max: u32,
-    /// The size that the allocation allows.
     pub(crate) limit: u32,
 }
 
-/// What to do with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Nothing: the size is the program's business, for this reason if there is one to report.

@@ -21,9 +21,7 @@ use mapper_shim_core::{attachment, environment, logical};
 
 use crate::waiting::spin_counts::SpinCounts;
 
-/// How long the launcher's turns take.
 const SHORT_NS: u64 = 10_000;
-/// Longest time between two looks of a program that waits.
 const LOOK_NS: u64 = 10_000_000;
 
 /// Turns that the launcher chose; 0 while no libgomp has been met whose counts are known.
@@ -35,7 +33,6 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 static FITS: AtomicBool = AtomicBool::new(false);
 static PATIENCE: Patience = Patience::full();
 
-/// Turns of a wait that is so many times as long.
 fn turns_of(turns: u32, times: u32) -> u32 {
     turns
         .saturating_mul(times.min(MOST_PATIENCE))
@@ -103,7 +100,6 @@ fn adapt(now_ns: u64, learn: impl FnOnce(&Patience)) {
     }
 }
 
-/// Compares CPUs and threads when it is time to.
 fn look(now_ns: u64) {
     let next_ns = NEXT_LOOK_NS.load(Ordering::Relaxed);
     let cpus = attachment::cpu_count();
@@ -121,7 +117,6 @@ fn look(now_ns: u64) {
     }
 }
 
-/// What a wait says that took so long.
 fn learn(patience: &Patience, waited_ns: u64) {
     let times = u64::from(patience.times().min(MOST_PATIENCE));
     if waited_ns > SHORT_NS * times {

@@ -11,7 +11,6 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use mapper_shim_core::environment;
 
-/// Loops that are shorter are not worth parking.
 const SHORT_US: u32 = 500;
 const SHORT_NS: u64 = SHORT_US as u64 * 1_000;
 /// Parked threads in a row that show so.
@@ -23,7 +22,6 @@ pub(crate) struct LoopLength {
     short_in_a_row: AtomicU32,
 }
 
-/// What a thread does for which there is no CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
     /// It asks for a chunk, and is in the loop without a CPU of its own since that time.
@@ -54,7 +52,6 @@ impl LoopLength {
         }
     }
 
-    /// The end of a loop woke a thread that had been parked for so long.
     pub(crate) fn note(&self, parked_ns: u64) {
         let in_a_row = self.short_in_a_row.load(Ordering::Relaxed);
         let now = match parked_ns < SHORT_NS {

@@ -25,7 +25,6 @@ use mapper_shim_core::{attachment, clock, waits};
 
 use crate::waiting::loop_length::{self, Excess, LoopLength};
 
-/// Longest sleep without a chunk.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often no thread of the program may have completed anything in the second half of such a sleep.
 const PATIENCE_TIMES: u32 = 3;
@@ -34,7 +33,6 @@ const PATIENCE_TIMES: u32 = 3;
 static STALLED: AtomicU32 = AtomicU32::new(0);
 static LOOPS: LoopLength = LoopLength::new();
 
-/// Whether a loop's iterations are dispensed in chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dispensed {
     Always,
@@ -44,7 +42,6 @@ pub(crate) enum Dispensed {
     Never,
 }
 
-/// How the threads of a combined region and loop begin.
 #[inline(always)]
 pub(crate) fn combined_loop(runtime: &Runtime, dispensed: Dispensed, increment: i64) -> Beginning {
     if dispensed == Dispensed::Always || runtime.dispenses_runtime_loops(Family::Gomp) {

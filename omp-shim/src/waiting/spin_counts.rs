@@ -27,15 +27,12 @@ pub(crate) struct SpinCounts {
 #[derive(Debug)]
 struct Count {
     word: &'static AtomicU64,
-    /// What it was before it was ever changed.
     first: u64,
-    /// What it was left at.
     left: AtomicU64,
 }
 
 impl SpinCounts {
-    /// Those of the library that `address` lies in, which was started with so many turns. Safety: the library is never
-    /// unloaded.
+    /// Those of the library at `address`, started with so many turns. Safety: the library is never unloaded.
     pub(crate) unsafe fn find(address: usize, turns: u32) -> Option<Self> {
         let usual = u64::from(turns);
         if usual <= THROTTLED {

@@ -6,7 +6,6 @@ use core::ffi::c_void;
 use mapper_shim_core::pass_on::{jump_on, real_of_caller};
 use mapper_shim_core::waits;
 
-/// The real function of that number.
 unsafe extern "C" fn target(number: usize) -> *mut c_void {
     real_of_caller(number, |thread, _| waits::task_comes(thread))
 }

@@ -161,8 +161,7 @@ unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_
     real
 }
 
-/// Notes that modules may be loaded and jumps on to the real function, which needs the return address. Safety: as for
-/// the C library's.
+/// Notes that modules may be loaded and jumps on to the real function. Safety: as for the C library's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {

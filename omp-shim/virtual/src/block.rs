@@ -17,15 +17,12 @@ pub(crate) struct Carrier {
     pub(super) done: AtomicU32,
     /// Barriers that the block has passed, in units of `BARRIER`.
     pub(super) barriers_passed: AtomicU32,
-    /// Its members run under the thread pointer of `donor`.
     pub(super) is_shared: AtomicBool,
     pub(super) donor: AtomicUsize,
     pub(super) gate: Gate,
-    /// The carrier's OS thread holds the lock.
     pub(super) holds_lock: AtomicBool,
     pub(super) on_loan: AtomicU32,
     pub(super) lock: Lock,
-    /// Changes when a member on another OS thread has stopped.
     pub(super) news: AtomicU32,
     pub(super) first_stop: FirstStop,
 }

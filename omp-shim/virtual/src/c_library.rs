@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use mapper_shim_core::elf;
 
-/// A function of the C library, looked up once. Not by `dlsym` if that can be avoided: that takes the lock of a thread
-/// which runs a library's constructors, and these may wait for a thread that is here for the first time.
+/// A function of the C library, looked up once; by `dlsym` only if need be: that takes the lock of a thread that runs
+/// constructors, and these may wait for a thread that is here for the first time.
 #[repr(C)]
 pub(super) struct CFunction {
     /// The address, once known; first, as a stub reads it there.
@@ -42,7 +42,6 @@ impl CFunction {
 
 pub(super) static ERRNO_LOCATION: CFunction = CFunction::new(c"__errno_location");
 
-/// Where the calling thread's `errno` lies.
 pub(super) fn errno() -> *mut c_int {
     let real = ERRNO_LOCATION.get();
     // SAFETY: the C library has the function, of this type.
@@ -52,7 +51,6 @@ pub(super) fn errno() -> *mut c_int {
     unsafe { real() }
 }
 
-/// Sets the calling thread's `errno`; returns −1.
 pub(super) fn fail(error: c_int) -> c_int {
     // SAFETY: it is the calling thread's.
     unsafe { errno().write(error) };
@@ -72,8 +70,7 @@ macro_rules! in_place_of_c_library {
             )*
         }
 
-        /// Looks all of them up. To be called before the program forks a child that calls one: it takes a lock of the
-        /// linker, which a thread that the child does not have may hold.
+        /// Looks all of them up, before a fork: a thread that the child does not have may hold the linker's lock.
         pub(crate) fn look_up() {
             $(real::$name.get();)*
         }

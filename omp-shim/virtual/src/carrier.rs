@@ -75,7 +75,6 @@ impl Carrier {
         pool::members(lead.id, self.len.load(Ordering::Relaxed))
     }
 
-    /// Whether a member could run if it got a CPU.
     #[inline(always)]
     fn could_run(&self, member: &Member) -> bool {
         member.is_runnable(self.barriers_passed.load(Ordering::Relaxed))
@@ -116,7 +115,6 @@ impl Carrier {
         unsafe { member.switch_to(next, self.base(next), hand_off) };
     }
 
-    /// What `member` is continued under on this carrier.
     #[inline(always)]
     fn base(&self, member: &Member) -> Base {
         match self.is_shared() {
@@ -133,8 +131,7 @@ impl Carrier {
         }
     }
 
-    /// Has each member continue in its own storage. The one that runs under the donor's thread pointer stays there until
-    /// it enters the shim. For the carrier's OS thread inside the shim, or under the lock.
+    /// Has each member continue in its own storage; the running one once it enters the shim. Inside the shim or locked.
     fn end_sharing(&self, lead: &'static Member) {
         if !self.is_shared() {
             return;
@@ -189,7 +186,6 @@ impl Carrier {
         }
     }
 
-    /// Waits until a member on another OS thread comes to a stop.
     #[cold]
     fn wait_for_news(&self, member: &'static Member) {
         let seen = self.news.load(Ordering::Relaxed);
@@ -212,12 +208,10 @@ impl Carrier {
     }
 }
 
-/// Gives a member a context in which it begins the region.
 pub(super) fn make_context(member: &'static Member) {
     member.make_context(begin);
 }
 
-/// Where a member begins a region, on its own stack.
 unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     // SAFETY: `make_context` passes the member.
     let mut member = unsafe { &*member.cast::<Member>() };
@@ -234,7 +228,6 @@ unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     }
 }
 
-/// Begins the program's code on the carrier's OS thread.
 #[inline(always)]
 pub(super) fn begin_lead(lead: &'static Member) {
     let carrier = &lead.carrier;
@@ -252,9 +245,7 @@ pub(super) fn begin_lead(lead: &'static Member) {
     carrier.leave();
 }
 
-/// Waits for all members of the team.
-///
-/// Nearly always the next member waits at the previous barrier and continues. Then nothing is kept on the stack here.
+/// Waits for all members of the team. Nearly always the next member continues; then nothing is kept on the stack here.
 #[inline(always)]
 pub(super) fn barrier(member: &'static Member) {
     let carrier = &member.lead().carrier;
@@ -283,7 +274,6 @@ pub(super) fn barrier(member: &'static Member) {
     unsafe { member.switch_to(next, base, HandOff::clear(&carrier.gate.busy)) };
 }
 
-/// The same where others may touch the block.
 #[cold]
 fn wait_with_lock(member: &'static Member) {
     let carrier = &member.lead().carrier;
@@ -296,7 +286,6 @@ fn wait_with_lock(member: &'static Member) {
     }
 }
 
-/// The block's last member comes to the barrier.
 #[inline(never)]
 fn pass_with_all(member: &'static Member) {
     let lead = member.lead();
@@ -324,7 +313,6 @@ fn run_others(member: &'static Member) {
     }
 }
 
-/// A member that has run beside its carrier comes to a barrier.
 #[cold]
 fn wait_on_host(member: &'static Member) {
     let Some(host) = member.host() else { return };
@@ -368,8 +356,7 @@ pub(super) fn give_way(member: &'static Member) -> bool {
     true
 }
 
-/// The program is about to keep an address in thread-local storage: makes that the storage of `member`, which runs here,
-/// for the rest of the region. True if that changed something.
+/// Makes the thread-local storage that of `member`, which runs here, for the rest of the region. True if that is new.
 pub(super) fn claim_storage(member: &'static Member) -> bool {
     let lead = member.lead();
     let carrier = &lead.carrier;

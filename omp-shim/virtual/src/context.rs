@@ -20,8 +20,7 @@ use super::thread_pointer::{ERRNO_OFFSET, HAS_FSGSBASE, ThreadPointer};
 /// A suspended flow of control: its stack pointer.
 pub(super) type Saved = AtomicUsize;
 
-/// Saves what a context keeps; its stack pointer goes where rdi says. Then r9 is the offset of `errno`, eax MXCSR, r11w
-/// the control word.
+/// Saves a context; its stack pointer at rdi. r9 becomes the offset of `errno`, eax MXCSR, r11w the control word.
 macro_rules! leave {
     () => {
         "push rbp
@@ -230,8 +229,7 @@ pub(super) unsafe fn switch(save: &Saved, to: usize, base: Base, hand_off: HandO
     }
 }
 
-/// The same for programs that look at what `preserved` keeps.
-/// Safety: as for [`switch`].
+/// The same for programs that look at what `preserved` keeps. Safety: as for [`switch`].
 #[cold]
 #[inline(never)]
 unsafe fn switch_with_all(save: &Saved, to: usize, base: Base, hand_off: HandOff) {

@@ -18,10 +18,8 @@ use super::member::{Member, OfMember};
 
 /// Goes up when a thread outside regions changes a setting; never 0.
 static VERSION: AtomicU32 = AtomicU32::new(1);
-/// Member 0 changed a setting within a region.
 static DIRTY: AtomicBool = AtomicBool::new(false);
 
-/// The version and the runtime of what follows.
 static NOTED_VERSION: AtomicU32 = AtomicU32::new(0);
 static NOTED_RUNTIME: AtomicUsize = AtomicUsize::new(0);
 static TEAM_SIZE: AtomicI32 = AtomicI32::new(0);
@@ -56,7 +54,6 @@ fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
 /// The sizes of teams that the pool's owner may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sizes {
-    /// Of a region that asks for none.
     pub(super) usual: u32,
     pub(super) limit: u32,
     pub(super) are_dynamic: bool,
@@ -100,7 +97,6 @@ fn note(runtime: &'static Runtime) {
     NOTED_VERSION.store(version, Ordering::Relaxed);
 }
 
-/// Whether the calling thread has other settings than those that were noted.
 #[cold]
 fn differs_from_noted(runtime: &Runtime) -> bool {
     let schedule = runtime.run_schedule();
@@ -161,7 +157,6 @@ pub(super) fn take_dirty() -> bool {
     (DIRTY.load(Ordering::Relaxed) && DIRTY.swap(false, Ordering::Relaxed)) || has_strayed()
 }
 
-/// Sets what the pool's owner had when the region began.
 #[cold]
 pub(super) fn restore(member: &Member) {
     let Some(runtime) = logical::runtime() else {

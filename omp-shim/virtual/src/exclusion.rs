@@ -70,7 +70,6 @@ impl Member {
     }
 }
 
-/// What a runtime has one of.
 struct Locks {
     /// The address of its function for critical sections without a name; 0 while nobody has the place.
     runtime: AtomicUsize,
@@ -93,7 +92,6 @@ impl Locks {
         }
     }
 
-    /// Those of the runtime that the caller means.
     fn of_caller(thread: &ThreadState) -> &'static Self {
         let Some(runtime) = runtime_of_caller(thread) else {
             return &NOBODYS;

@@ -11,8 +11,7 @@ use mapper_shim_core::clock;
 
 use super::words::{Native, Word as _, Words};
 
-/// Stops that are no further apart are of threads of which one waited for the other: much less than the patience with
-/// carriers, and enough for a page fault or an interrupt in between.
+/// Much less than the patience with carriers, and enough for a page fault or an interrupt in between.
 const SAME_TIME_NS: usize = 200_000;
 
 /// What lending a carrier's members has shown.
@@ -68,7 +67,6 @@ impl<W: Words> FirstStop<W> {
         self.state.store(CARRIER_FIRST, Ordering::Release);
     }
 
-    /// A member that was lent comes to a stop.
     pub(super) fn of_lent_member(&self) {
         match self.state.load(Ordering::Relaxed) {
             OPEN => self.state.store(MEMBER_FIRST, Ordering::Relaxed),
@@ -105,7 +103,6 @@ impl<W: Words> FirstStop<W> {
     }
 }
 
-/// The time, in which half a thousand years have room.
 pub(super) fn now_ns() -> usize {
     clock::now_ns() as usize
 }

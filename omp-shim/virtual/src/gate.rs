@@ -26,17 +26,14 @@ pub(super) enum Others {
     MayTouchIt,
 }
 
-/// How often a carrier has been in the shim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Visits(usize);
 
 #[repr(C)]
 pub(super) struct Gate<W: Words = Native> {
-    /// Goes up each time the carrier comes into the shim.
     visits: W::Number,
     /// The carrier's OS thread is inside the shim, or has no block.
     pub(super) busy: W::Flag,
-    /// Others may touch the block: take the lock.
     contested: W::Flag,
 }
 
@@ -52,7 +49,6 @@ impl<W: Words> Default for Gate<W> {
 }
 
 impl<W: Words> Gate<W> {
-    /// The carrier's OS thread comes into the shim.
     #[inline(always)]
     pub(super) fn comes_in(&self) -> Others {
         self.busy.store(true, Ordering::Relaxed);
@@ -142,7 +138,6 @@ mod tests {
             self.gate.leave();
         }
 
-        /// The watcher takes members away, if the carrier stays away.
         fn help(&self) {
             let Some(seen) = self.gate.look() else { return };
             if self.gate.contest() {

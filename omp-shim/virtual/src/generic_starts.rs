@@ -22,7 +22,6 @@ fn division(schedule: c_long, chunk: i64) -> Division {
     }
 }
 
-/// What a construct asks for besides chunks.
 #[derive(Clone, Copy)]
 struct Extras {
     /// A description of reductions over tasks, or null.

@@ -2,7 +2,7 @@
 //! not change.
 
 use core::ffi::{c_int, c_long};
-use core::ptr::null;
+use core::ptr::{null, null_mut};
 use core::sync::atomic::AtomicU32;
 
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
@@ -43,29 +43,22 @@ impl SignalMask {
 
 pub(super) fn signal_mask() -> SignalMask {
     let mut mask = 0_u64;
-    let place = &raw mut mask as usize;
-    let setmask = libc::SIG_SETMASK.cast_unsigned() as usize;
     // SAFETY: the kernel writes eight bytes there; nothing is set, and the call cannot fail.
-    unsafe {
-        call(
-            libc::SYS_rt_sigprocmask,
-            [setmask, 0, place, size_of::<u64>()],
-        )
-    };
+    unsafe { change_mask(null(), &raw mut mask) };
     SignalMask(mask)
 }
 
-/// The calling thread blocks these, and no others, from now on.
 pub(super) fn set_signal_mask(SignalMask(mask): SignalMask) {
-    let place = &raw const mask as usize;
-    let setmask = libc::SIG_SETMASK.cast_unsigned() as usize;
     // SAFETY: the kernel reads eight bytes there.
-    unsafe {
-        call(
-            libc::SYS_rt_sigprocmask,
-            [setmask, place, 0, size_of::<u64>()],
-        )
-    };
+    unsafe { change_mask(&raw const mask, null_mut()) };
+}
+
+/// Safety: null or places of the mask's size.
+unsafe fn change_mask(new: *const u64, old: *mut u64) {
+    let how = libc::SIG_SETMASK.cast_unsigned() as usize;
+    let arguments = [how, new as usize, old as usize, size_of::<u64>()];
+    // SAFETY: as the caller promises.
+    unsafe { call(libc::SYS_rt_sigprocmask, arguments) };
 }
 
 /// The calling thread's alternate stack for handlers; `none` if the kernel does not say.
@@ -95,12 +88,10 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32, time: *const libc::time
     unsafe { call(libc::SYS_futex, arguments) };
 }
 
-/// Sleeps while `word` holds `expected`; may return early.
 pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
     futex(word, libc::FUTEX_WAIT, expected, null());
 }
 
-/// The same for at most so long.
 pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: i64) {
     let time = libc::timespec {
         tv_sec: nanoseconds / 1_000_000_000,
@@ -109,7 +100,6 @@ pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: i64) 
     futex(word, libc::FUTEX_WAIT, expected, &raw const time);
 }
 
-/// Wakes up to `count` sleepers.
 pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
     futex(word, libc::FUTEX_WAKE, count, null());
 }
@@ -131,9 +121,7 @@ pub(super) fn thread_number() -> libc::pid_t {
 pub(super) struct SignalAction {
     pub(super) handler: usize,
     pub(super) flags: u64,
-    /// What handlers return through.
     pub(super) restorer: usize,
-    /// The signals blocked meanwhile.
     pub(super) mask: u64,
 }
 
@@ -157,28 +145,20 @@ pub(super) unsafe fn set_signal_action(signal: c_int, action: &SignalAction) {
 
 /// Prepares [`memory_barrier_everywhere`]; false if the kernel has no such thing.
 pub(super) fn register_memory_barrier() -> bool {
-    // SAFETY: takes numbers only.
-    unsafe {
-        call(
-            libc::SYS_membarrier,
-            [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0],
-        ) == 0
-    }
+    memory_barrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED)
 }
 
 /// Has every thread of the process pass a full memory barrier.
 pub(super) fn memory_barrier_everywhere() -> bool {
-    // SAFETY: takes numbers only.
-    unsafe {
-        call(
-            libc::SYS_membarrier,
-            [MEMBARRIER_PRIVATE_EXPEDITED, 0, 0, 0],
-        ) == 0
-    }
+    memory_barrier(MEMBARRIER_PRIVATE_EXPEDITED)
 }
 
-/// Sets the calling thread's thread pointer. Safety: it is that of a thread that has not ended, and nobody else runs
-/// under it.
+fn memory_barrier(command: usize) -> bool {
+    // SAFETY: takes numbers only.
+    unsafe { call(libc::SYS_membarrier, [command, 0, 0, 0]) == 0 }
+}
+
+/// Safety: it is the thread pointer of a thread that has not ended, and nothing else runs under it.
 #[inline(always)]
 pub(super) unsafe fn set_thread_pointer(pointer: usize) {
     // SAFETY: as the caller promises.

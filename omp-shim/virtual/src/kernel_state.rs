@@ -32,7 +32,6 @@ const FUNCTIONS: [&[u8]; 5] = [
     b"prctl",
 ];
 
-/// What the imports of one module say.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Imports {
     has_constructs: bool,

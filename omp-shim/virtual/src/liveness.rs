@@ -33,7 +33,6 @@ use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
 use super::{carrier, kernel, quiet_thread};
 
-/// How often the watcher looks.
 const INTERVAL_NS: i64 = 5_000_000;
 /// How long a carrier may stay away the first time.
 const FIRST_PATIENCE: Duration = Duration::from_millis(10);
@@ -135,7 +134,6 @@ struct Pending {
     slept: Slept,
 }
 
-/// Whether the OS thread of a carrier slept in the kernel when it was helped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slept {
     Yes,
@@ -371,8 +369,8 @@ mod tests {
         }
     }
 
-    /// Watches a program every `interval` whose carriers are away for `away` if not helped, with this outcome if helped;
-    /// when helped they are back after `back`. Returns when it got real teams, within an hour, and how often it was helped.
+    /// When a program, whose carriers are away for `away` if not helped and back after `back` if helped, got real teams
+    /// within an hour, and how often it was helped.
     fn watch_program(
         interval: Duration,
         away: Option<Duration>,

@@ -36,7 +36,6 @@ impl State {
     /// It has not begun the region yet.
     pub(super) const UNSTARTED: Self = Self(0);
     pub(super) const READY: Self = Self(1);
-    /// It runs, on its carrier or its host.
     pub(super) const RUNNING: Self = Self(2);
     pub(super) const DONE: Self = Self(3);
 
@@ -63,9 +62,7 @@ pub(crate) struct Member {
     /// Where it goes on, while it does not run.
     pub(super) saved: Saved,
     thread_pointer: AtomicUsize,
-    /// The kernel's number of its OS thread.
     os_thread: AtomicI32,
-    /// Its floating-point modes between regions.
     modes: AtomicU64,
     /// What else it has, for programs that look at it.
     pub(super) preserved_state: PreservedState,
@@ -76,7 +73,6 @@ pub(crate) struct Member {
     pub(super) share: AtomicPtr<Share>,
     /// Static chunks it has had there.
     pub(super) trips: AtomicU64,
-    /// `single` constructs it has met.
     pub(super) singles_met: AtomicU32,
     /// The lock of a runtime that it took last and has not given back.
     pub(super) held: AtomicPtr<RuntimesLock>,
@@ -126,7 +122,6 @@ impl OfMember for ThreadState {
     }
 }
 
-/// The member that the thread is to its caller, a call of `symbol`.
 #[inline(always)]
 pub(super) fn member_for(thread: &ThreadState, symbol: Symbol) -> Option<&'static Member> {
     pass_on::member_for(thread, symbol).map(Member::of)
@@ -150,7 +145,6 @@ pub(super) use for_members;
 /// No region is numbered so before four thousand million have begun.
 const NEVER: u32 = u32::MAX;
 
-/// Orders that an OS thread finds in its mailbox.
 pub(super) const CARRY: u32 = 2;
 pub(super) const HOST: u32 = 3;
 
@@ -195,7 +189,6 @@ impl Member {
         unsafe { &*self.lead.load(Ordering::Relaxed) }
     }
 
-    /// The one that follows it in its block.
     #[inline(always)]
     pub(super) fn next(&self) -> &'static Member {
         // SAFETY: as for `lead`.
@@ -214,7 +207,6 @@ impl Member {
         core::ptr::eq(self.lead.load(Ordering::Relaxed), self)
     }
 
-    /// The member whose OS thread hosts it, if it does not run on its carrier.
     #[inline(always)]
     pub(super) fn host(&self) -> Option<&'static Member> {
         // SAFETY: null or a member, and members are never freed.
@@ -231,7 +223,6 @@ impl Member {
         ThreadPointer(self.thread_pointer.load(Ordering::Relaxed))
     }
 
-    /// The calling thread becomes the member's OS thread.
     pub(super) fn adopt_this_thread(&self) {
         let ThreadPointer(pointer) = thread_pointer::current();
         self.thread_pointer.store(pointer, Ordering::Relaxed);
@@ -244,7 +235,6 @@ impl Member {
         self.os_thread.store(0, Ordering::Relaxed);
     }
 
-    /// The kernel's number of its OS thread.
     pub(super) fn os_thread(&self) -> libc::pid_t {
         self.os_thread.load(Ordering::Relaxed)
     }
@@ -261,8 +251,7 @@ impl Member {
         self.preserved_state.take_up();
     }
 
-    /// The `errno` of its suspended context becomes that of its own storage. Safety: it is suspended, and nothing runs
-    /// under its own thread pointer.
+    /// Its context's `errno` becomes its storage's. Safety: it is suspended, and nothing runs under its thread pointer.
     pub(super) unsafe fn take_errno_along(&self) {
         // SAFETY: as the caller promises; its OS thread never ends.
         unsafe {
@@ -298,7 +287,6 @@ impl Member {
         self.singles_met.store(singles, Ordering::Relaxed);
     }
 
-    /// Gives it a context in which it begins the region.
     pub(super) fn make_context(
         &'static self,
         start: unsafe extern "C-unwind" fn(*const c_void) -> !,
@@ -326,7 +314,6 @@ impl Member {
         unsafe { context::switch(&self.saved, to, base, hand_off) };
     }
 
-    /// Has the OS thread of `self` run `guest` beside its carrier.
     pub(super) fn receive(&'static self, guest: &'static Member) {
         guest.set(State::RUNNING);
         guest.set_host(Some(self));

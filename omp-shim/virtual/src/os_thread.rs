@@ -11,12 +11,10 @@ use super::context::{self, Base, HandOff};
 use super::member::{CARRY, Member, OfMember};
 use super::team;
 
-/// Room for what a parked OS thread has on its stack: its own frames and those of signal handlers, which would else
-/// overwrite the member below. Blocking signals would keep them from the program.
+/// Room for a parked OS thread's frames and signal handlers, which would else overwrite the member below.
 const PARKED_BYTES: usize = 1 << 20;
 
 impl Member {
-    /// The life of a member's OS thread.
     fn serve(&'static self) {
         loop {
             if self.mailbox.take(|| team::expected(self)) == CARRY {
@@ -56,8 +54,7 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. A size of 0 is the
-/// system's.
+/// Makes the OS thread of a member and waits until it is parked; false if there can be no more. Size 0: the system's.
 pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();

@@ -19,15 +19,13 @@ pub(super) fn members(first: u32, count: u32) -> &'static [Member] {
     unsafe { core::slice::from_raw_parts(all.add(first as usize), count as usize) }
 }
 
-/// One member of the pool; it must have that many.
 #[inline(always)]
 pub(super) fn member(id: u32) -> &'static Member {
     // SAFETY: as for `members`.
     unsafe { &*MEMBERS.load(Ordering::Relaxed).add(id as usize) }
 }
 
-/// The thread pointer with which the calling OS thread began, if it is a member's and runs under another one. Also for
-/// signal handlers.
+/// The OS thread's own thread pointer, if it is a member's and another is in force. Also for signal handlers.
 pub(super) fn own_thread_pointer() -> Option<ThreadPointer> {
     let (this, started) = (kernel::thread_number(), STARTED.load(Ordering::Acquire));
     let all = match started {

@@ -19,7 +19,6 @@ use mapper_shim_core::thread_state;
 use super::c_library::in_place_of_c_library;
 use super::kernel::{self, SignalMask};
 
-/// What is to be kept: the sum of the constants.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 const FLAGS: u32 = 1;
 const SIGNALS: u32 = 2;
@@ -35,11 +34,9 @@ pub(super) fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) != 0
 }
 
-/// Functions that read or set the flags.
 const FLAG_FUNCTIONS: &str = "fetestexcept feraiseexcept feclearexcept fegetexceptflag fesetexceptflag \
     fegetenv fesetenv feholdexcept feupdateenv";
 
-/// A module imports the function of this name.
 pub(super) fn note_import(name: &CStr) {
     let name = name.to_bytes();
     let reads_flags = name.starts_with(b"__ieee_exceptions_MOD_")
@@ -95,7 +92,6 @@ impl Preserved {
         }
     }
 
-    /// The calling thread goes on with this.
     pub(super) fn take_up(&self) {
         let wanted = WANTED.load(Ordering::Acquire);
         if wanted & FLAGS != 0 && flags() != self.flags {
@@ -121,12 +117,10 @@ impl Preserved {
     }
 }
 
-/// What a member has between two regions.
 #[derive(Default)]
 pub(super) struct PreservedState {
     flags: AtomicU16,
     mask: AtomicU64,
-    /// Whether there is a mask.
     noticed: AtomicU32,
     stack: AtomicPtr<c_void>,
     stack_bytes: AtomicUsize,

@@ -24,7 +24,6 @@ enum Hidden {
 }
 
 impl Hidden {
-    /// For a call of `symbol`.
     fn of(thread: &ThreadState, symbol: Symbol) -> Self {
         if !is_within(thread) || !is_for_team(thread, symbol) {
             return Self::Nowhere;
@@ -62,7 +61,6 @@ fn ancestor(hidden: Hidden, level: c_int, deeper: impl FnOnce(c_int) -> c_int) -
     }
 }
 
-/// The size of the team at `level`.
 fn size_at(hidden: Hidden, level: c_int, deeper: impl FnOnce(c_int) -> c_int) -> c_int {
     match (hidden, level) {
         (Hidden::Nowhere, _) => deeper(level),

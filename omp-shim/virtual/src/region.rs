@@ -19,12 +19,10 @@ pub(super) static FUNCTION: AtomicUsize = AtomicUsize::new(0);
 pub(super) static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 pub(super) static SIZE: AtomicU32 = AtomicU32::new(0);
 pub(super) static BLOCKS: AtomicU32 = AtomicU32::new(0);
-/// Members share the storage of donors.
 pub(super) static IS_SHARED: AtomicBool = AtomicBool::new(false);
 pub(super) static RUNS: AtomicBool = AtomicBool::new(false);
 
 pub(super) static MEETING: Rendezvous = Rendezvous::new();
-/// The program has gone back to real teams for good.
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
 /// Whether the program needs as many OS threads as it has logical ones.
@@ -64,7 +62,6 @@ pub(crate) struct Plan {
     pub(crate) size: u32,
     /// CPUs.
     pub(crate) blocks: u32,
-    /// What thread-local storage its members have.
     pub(crate) storage: Storage,
 }
 

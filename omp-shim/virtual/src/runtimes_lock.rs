@@ -5,7 +5,6 @@ use core::sync::atomic::AtomicPtr;
 
 use super::waiting::Lock;
 
-/// A lock that a runtime has one of.
 pub(crate) struct RuntimesLock {
     pub(super) lock: Lock,
     /// What its holder holds besides, taken before. For the holder alone.

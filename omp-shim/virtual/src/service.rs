@@ -96,7 +96,6 @@ fn plan(request: &mut Request<'_>) -> Option<Plan> {
     })
 }
 
-/// Begins a region, if it may have a virtual team.
 fn begin(request: &mut Request<'_>) -> Begun {
     let Some(plan) = plan(request) else {
         return Begun::No;

@@ -51,7 +51,6 @@ pub(super) struct Share {
 #[repr(align(128))]
 struct OwnLine(AtomicU64);
 
-/// What a ticket says.
 const FREE: u64 = 0;
 const BEING_SET_UP: u64 = 1;
 const READY: u64 = 2;
@@ -60,10 +59,8 @@ const fn ticket(sequence: u64, stage: u64) -> u64 {
     sequence << 2 | stage
 }
 
-/// What came of an attempt to enter a construct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Entry {
-    /// The construct can be used.
     Entered,
     /// Another thread is setting it up.
     AlmostReady,
@@ -129,7 +126,6 @@ impl Share {
         }
     }
 
-    /// The memory that the threads in the construct share; null if it has none.
     pub(super) fn memory(&self) -> *mut c_void {
         self.memory.address()
     }

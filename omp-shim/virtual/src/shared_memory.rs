@@ -11,9 +11,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 
 pub(super) struct Memory {
     start: AtomicPtr<u8>,
-    /// Bytes there are.
     room: AtomicUsize,
-    /// Bytes that the present construct wants.
     wanted: AtomicUsize,
 }
 
@@ -66,7 +64,6 @@ impl Memory {
         }
     }
 
-    /// Where it lies; null if the construct wants none.
     pub(super) fn address(&self) -> *mut c_void {
         match self.wanted.load(Ordering::Relaxed) {
             0 => null_mut(),

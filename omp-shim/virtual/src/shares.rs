@@ -27,7 +27,6 @@ static SHARES: [Share; RING] = {
     }
     shares
 };
-/// `single` constructs that some member has taken.
 static SINGLES_TAKEN: AtomicU32 = AtomicU32::new(0);
 /// What the member that took a `single copyprivate` hands on to the others.
 pub(super) static COPIED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -41,7 +40,6 @@ pub(super) fn place(sequence: u64) -> &'static Share {
     &SHARES[sequence as usize % RING]
 }
 
-/// Enters the next worksharing construct of `member`.
 #[inline]
 pub(super) fn enter_share(member: &'static Member, describe: impl Fn() -> Loop) {
     let sequence = member.shares_entered.load(Ordering::Relaxed);
@@ -89,7 +87,6 @@ pub(super) fn next_chunk(member: &Member) -> Option<Chunk> {
     Some(chunk)
 }
 
-/// The memory that the construct shares which `member` is in.
 pub(super) fn memory(member: &Member) -> *mut c_void {
     share_of(member).map_or(null_mut(), Share::memory)
 }
@@ -102,7 +99,6 @@ pub(super) fn leave_share(member: &Member) {
     }
 }
 
-/// Whether `member` is the first to meet the next `single`.
 #[inline]
 pub(super) fn takes_single(member: &Member) -> bool {
     let met = member.singles_met.load(Ordering::Relaxed);

@@ -21,11 +21,9 @@ use super::pool::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
 use super::{kernel, quiet_thread, storage_use};
 
-/// Whose thread-local storage the members of a block use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Storage {
     Own,
-    /// All that of a donor.
     Shared,
 }
 
@@ -70,7 +68,6 @@ pub(super) fn of_region(runtime: &'static Runtime, size: u32, blocks: u32) -> St
     }
 }
 
-/// The thread pointer that the block with that number may use.
 #[inline]
 pub(super) fn donor(block: u32) -> Option<ThreadPointer> {
     let pointer = DONORS.get(block as usize)?.load(Ordering::Relaxed);
@@ -142,7 +139,6 @@ pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
     module.is_none_or(|module| !storage_use::is_known(&module.path) && !module.is_this())
 }
 
-/// A member has made its storage its own.
 #[cold]
 pub(super) fn note_claim() {
     VERDICT.store(OWN, Ordering::Relaxed);

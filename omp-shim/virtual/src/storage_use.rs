@@ -32,7 +32,6 @@ const KNOWN: [&str; 10] = [
     "linux-vdso.so.1",
 ];
 
-/// Whether the module at `path` is one of those that need not be looked into.
 pub(super) fn is_known(path: &CStr) -> bool {
     let path = path.to_bytes();
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
@@ -50,14 +49,12 @@ pub(super) fn touches_storage(path: &CStr, trace: Trace<'_>) -> bool {
     }
 }
 
-/// Memory and strings.
 const MEMORY: &str = "memcpy memmove memset memcmp memchr memrchr rawmemchr memmem mempcpy bcmp bzero \
     strlen strnlen strcmp strncmp strcasecmp strncasecmp strcpy strncpy stpcpy stpncpy strcat strncat \
     strchr strchrnul strrchr strstr strcasestr strspn strcspn strpbrk strsep strdup strndup \
     malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc \
     malloc_usable_size mmap mmap64 munmap madvise mprotect mlock munlock";
 
-/// Numbers, chance, the environment, the end.
 const NUMBERS: &str = "atoi atol atoll atof strtol strtoul strtoll strtoull strtod strtof strtold strtoimax \
     strtoumax __isoc23_strtol __isoc23_strtoul __isoc23_strtoll __isoc23_strtoull abs labs llabs div ldiv \
     rand srand rand_r random srandom drand48 erand48 lrand48 nrand48 mrand48 jrand48 srand48 \
@@ -78,11 +75,9 @@ const FILES: &str = "printf fprintf dprintf sprintf snprintf asprintf vprintf vf
     remove rename unlink open open64 close read write pread pwrite pread64 pwrite64 lseek lseek64 access \
     stat stat64 fstat fstat64 ftruncate ftruncate64 mkdir isatty";
 
-/// The clock, and the process as a whole.
 const CLOCK: &str = "time clock gettimeofday clock_gettime clock_getres difftime times nanosleep clock_nanosleep \
     usleep sleep getpid getppid sysconf getpagesize gethostname uname getrandom sched_yield";
 
-/// How programs begin and end.
 const FRAME: &str = "__libc_start_main __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable \
     _ITM_registerTMCloneTable _Jv_RegisterClasses __errno_location";
 

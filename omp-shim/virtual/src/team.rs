@@ -14,7 +14,6 @@ use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected};
 use super::{carrier, control_variables, liveness};
 
-/// The region begins inside a loop or sections.
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
 static REGIONS: AtomicU32 = AtomicU32::new(0);
 /// The same once all blocks of the last have been started.
@@ -114,7 +113,6 @@ pub(super) fn carry(lead: &'static Member) {
     BLOCKS_LEFT.count();
 }
 
-/// Whether the OS thread of `member` will soon get an order.
 pub(super) fn expected(member: &Member) -> Expected {
     let carried = member.carried.load(Ordering::Relaxed);
     after(carried, ORDERED.load(Ordering::Relaxed))

@@ -17,7 +17,6 @@ pub(super) struct ThreadPointer(pub(super) usize);
 /// Where a suspended context has `errno`, from its stack pointer: behind MXCSR and the x87 control word.
 const FRAME_ERRNO: usize = 8;
 
-/// The thread pointer can be set without the kernel.
 pub(super) static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
 /// The distance of `errno`. While it is not known, the thread pointer itself is read, and only read.
@@ -33,13 +32,11 @@ pub(super) fn prepare() {
     ERRNO_OFFSET.store(errno.wrapping_sub(current().0), Ordering::Relaxed);
 }
 
-/// Whether `errno` of the calling thread is where it is expected.
 pub(super) fn knows_errno() -> bool {
     core::ptr::eq(current().errno(), c_library::errno())
 }
 
 impl ThreadPointer {
-    /// Where the `errno` of that thread lies.
     pub(super) fn errno(self) -> *mut c_int {
         self.0.wrapping_add(ERRNO_OFFSET.load(Ordering::Relaxed)) as *mut c_int
     }
@@ -66,8 +63,7 @@ impl ThreadPointer {
         unsafe { current().errno().write(self.errno().read()) };
     }
 
-    /// What the shim knows about that thread. Safety: the thread has not ended and is not in the shim; the reference is
-    /// not kept until it is.
+    /// The thread's state. Safety: the thread has not ended and is not in the shim while the reference is kept.
     pub(super) unsafe fn state(self) -> &'static ThreadState {
         // SAFETY: as the caller promises.
         unsafe { thread_state::of_thread(self.0) }

@@ -22,7 +22,6 @@ pub(super) fn refuse(symbol: Symbol) -> ! {
     ))
 }
 
-/// The real function of that number, for who is no member.
 unsafe extern "C" fn target(number: usize) -> *mut c_void {
     real_of_caller(number, |thread, symbol| {
         if member_for(thread, symbol).is_some() {

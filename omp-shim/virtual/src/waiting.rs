@@ -13,14 +13,11 @@ use mapper_shim_core::{attachment, clock};
 
 use super::kernel;
 
-/// Turns of spinning before a thread goes to sleep.
 static SPIN_COUNT: AtomicU32 = AtomicU32::new(3_000);
 /// CPUs that the machine has; no allocation gives more.
 static MACHINE: AtomicU32 = AtomicU32::new(u32::MAX);
-/// OS threads that wait for one another in the present region.
 static CARRIERS: AtomicU32 = AtomicU32::new(1);
 
-/// What the process has learnt of being patient.
 static PATIENCE: Patience = Patience::full();
 
 /// Sets how long threads spin that may not be patient, and how many CPUs there are at most.
@@ -35,10 +32,8 @@ pub(super) fn expect(carriers: u32) {
     CARRIERS.store(carriers, Ordering::Relaxed);
 }
 
-/// Whether waiting threads keep others from running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Room {
-    /// There is a CPU for each.
     Enough,
     TooLittle,
     /// Nobody has said how many CPUs there are.
@@ -81,7 +76,6 @@ fn spin(done: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Goes on spinning while there is room.
 #[cold]
 fn spin_patiently(turns: u32, done: impl Fn() -> bool) -> bool {
     if attachment::shares_cpus() {
@@ -121,7 +115,6 @@ fn sleep(word: &AtomicU32, value: u32) {
 #[repr(transparent)]
 pub(super) struct Mailbox(AtomicU32);
 
-/// When an OS thread may be given an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     /// With the next region: it carried a block of the last one.
@@ -253,8 +246,7 @@ impl Lock {
         Self(AtomicU32::new(FREE))
     }
 
-    /// The lock that libgomp keeps in a word of the program. Safety: the word is used for nothing else, and outlives
-    /// the reference.
+    /// libgomp's lock in a word of the program. Safety: the word is for nothing else, and outlives the reference.
     pub(super) unsafe fn in_word<'a>(word: *mut u32) -> &'a Self {
         // SAFETY: `Lock` is a transparent atomic word; the caller vouches for the rest.
         unsafe { &*word.cast::<Self>() }
@@ -267,7 +259,6 @@ impl Lock {
             .is_ok()
     }
 
-    /// Takes it, waiting as long as it takes.
     #[inline]
     pub(super) fn take(&self) {
         if !self.try_take() {

@@ -4,7 +4,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use super::kernel;
 
-/// A memory model.
 pub(super) trait Words {
     type Flag: Word<bool>;
     type Number: Word<usize>;
@@ -52,7 +51,6 @@ macro_rules! words {
 
 words!(AtomicBool: bool, AtomicUsize: usize);
 
-/// The machine's.
 pub(super) enum Native {}
 
 impl Words for Native {

@@ -53,7 +53,6 @@ fn end_share(member: &'static Member) {
     carrier::barrier(member);
 }
 
-/// Takes a `single copyprivate`, or waits for what the taker hands on.
 fn copy_start(member: &'static Member) -> Option<NonNull<c_void>> {
     if shares::takes_single(member) {
         return None;

@@ -2,22 +2,25 @@
 
 use super::*;
 
-/// Makes calls of a region whose time depends on the size; returns the sizes used.
-fn run(
-    trials: &mut Trials,
-    calls: usize,
-    limit: u32,
-    mut time: impl FnMut(u32) -> u64,
-) -> Vec<u32> {
-    (0..calls)
-        .map(|_| {
-            let choice = trials.choose(limit, Sizes::Any);
-            if choice.timed {
-                trials.learn(choice.size, time(choice.size), u64::MAX);
-            }
-            choice.size
-        })
-        .collect()
+impl Trials {
+    /// Makes a call of a region whose time depends on the size; returns that.
+    fn call(&mut self, limit: u32, sizes: Sizes, time: impl FnOnce(u32) -> u64) -> u32 {
+        let Choice { size, timed } = self.choose(limit, sizes);
+        if timed {
+            self.learn(size, time(size), u64::MAX);
+        }
+        size
+    }
+
+    fn run(&mut self, calls: usize, limit: u32, mut time: impl FnMut(u32) -> u64) -> Vec<u32> {
+        let mut call = |_| self.call(limit, Sizes::Any, &mut time);
+        (0..calls).map(&mut call).collect()
+    }
+
+    /// As many calls as all trials take, after which one thread is chosen if it has the least time.
+    fn proportional(&mut self, limit: u32) -> Vec<u32> {
+        self.run(TRIALS, limit, |size| 1000 * u64::from(size))
+    }
 }
 
 const TRIALS: usize = ((WINDOW + WARM_UP) * 8) as usize;
@@ -25,7 +28,7 @@ const TRIALS: usize = ((WINDOW + WARM_UP) * 8) as usize;
 #[test]
 fn a_region_that_is_faster_alone_gets_one_thread() {
     let mut trials = Trials::new();
-    let sizes = run(&mut trials, TRIALS, 8, |size| 1000 * u64::from(size));
+    let sizes = trials.proportional(8);
     assert_eq!((sizes[0], *sizes.last().unwrap()), (8, 1));
 }
 
@@ -38,16 +41,15 @@ fn a_region_gets_the_size_in_between_that_is_fastest() {
         2 => 3500,
         _ => 6000,
     };
-    assert_eq!(run(&mut trials, TRIALS, 8, time).last(), Some(&4));
+    assert_eq!(trials.run(TRIALS, 8, time).last(), Some(&4));
 }
 
 #[test]
 fn where_size_changes_are_expensive_only_all_and_one_are_tried() {
     let mut trials = Trials::new();
     for _ in 0..TRIALS {
-        let choice = trials.choose(8, Sizes::AllOrOne);
-        assert!([1, 8].contains(&choice.size));
-        trials.learn(choice.size, 1000 + u64::from(choice.size), u64::MAX);
+        let size = trials.call(8, Sizes::AllOrOne, |size| 1000 + u64::from(size));
+        assert!([1, 8].contains(&size));
     }
     assert_eq!(trials.size, 8, "less than the gain that is asked for");
 }
@@ -55,7 +57,7 @@ fn where_size_changes_are_expensive_only_all_and_one_are_tried() {
 #[test]
 fn a_large_region_keeps_its_team_without_a_trial() {
     let mut trials = Trials::new();
-    let sizes = run(&mut trials, 500, 8, |size| 8 * SMALL / u64::from(size) + 1);
+    let sizes = trials.run(500, 8, |size| 8 * SMALL / u64::from(size) + 1);
     assert!(sizes.iter().all(|size| *size == 8));
     // ... and is hardly looked at.
     assert!(trials.quiet().calls > 1000);
@@ -64,36 +66,34 @@ fn a_large_region_keeps_its_team_without_a_trial() {
 #[test]
 fn a_region_that_is_long_at_times_gets_its_team_back_soon() {
     let mut trials = Trials::new();
-    run(&mut trials, TRIALS, 4, |size| 1000 * u64::from(size));
+    trials.proportional(4);
     assert_eq!(trials.size, 1);
     for ticks in [3 * SMALL, 1000, 3 * SMALL] {
-        let choice = trials.choose(4, Sizes::Any);
-        assert_eq!(choice.size, 1);
-        trials.learn(choice.size, ticks, u64::MAX);
+        assert_eq!(trials.call(4, Sizes::Any, |_| ticks), 1);
     }
     assert_eq!(trials.choose(4, Sizes::Any).size, 4);
-    let sizes = run(&mut trials, REST as usize - 1, 4, |_| 1000);
+    let sizes = trials.run(REST as usize - 1, 4, |_| 1000);
     assert!(sizes.iter().all(|size| *size == 4));
 }
 
 #[test]
 fn another_limit_begins_anew_once_it_lasts() {
     let mut trials = Trials::new();
-    run(&mut trials, TRIALS, 8, |size| 1000 * u64::from(size));
+    trials.proportional(8);
     for _ in 1..LASTING {
         let choice = trials.choose(6, Sizes::Any);
         assert_eq!((choice.size, choice.timed), (6, false));
     }
     assert_eq!(trials.choose(8, Sizes::Any).size, 1, "nothing is forgotten");
-    let sizes = run(&mut trials, TRIALS, 6, |size| 1000 * u64::from(size));
+    let sizes = trials.proportional(6);
     assert_eq!((sizes[0], *sizes.last().unwrap()), (6, 1));
 }
 
 #[test]
 fn sizes_are_tried_again_later() {
     let mut trials = Trials::new();
-    run(&mut trials, TRIALS, 4, |size| 1000 * u64::from(size));
-    let sizes = run(&mut trials, 2 * REST as usize, 4, |_| 1000);
+    trials.proportional(4);
+    let sizes = trials.run(2 * REST as usize, 4, |_| 1000);
     assert!(sizes.contains(&4));
     assert_eq!(trials.size, 4, "it is not faster alone any more");
 }
@@ -101,7 +101,7 @@ fn sizes_are_tried_again_later() {
 #[test]
 fn a_region_that_is_faster_with_all_soon_gets_them_back_in_a_trial() {
     let mut trials = Trials::new();
-    let sizes = run(&mut trials, TRIALS, 2, |size| 2_000 / u64::from(size));
+    let sizes = trials.run(TRIALS, 2, |size| 2_000 / u64::from(size));
     let tried = sizes.iter().filter(|size| **size == 1).count();
     assert!((1..=4).contains(&tried), "{tried}");
 }
@@ -127,7 +127,7 @@ fn a_smaller_team_is_chosen_only_if_it_gains_over_the_full_one_before_and_after(
     let mut trials = Trials::new();
     let mut call = 0;
     // The full team's first calls made threads, say.
-    let sizes = run(&mut trials, TRIALS, 2, |size| {
+    let sizes = trials.run(TRIALS, 2, |size| {
         call += 1;
         match size {
             2 if call <= WARM_UP + WINDOW => 3_000,
@@ -146,19 +146,10 @@ fn a_smaller_team_in_use_that_gets_slower_is_given_up_for_longer_each_time() {
     for _ in 0..4 {
         // While it is tried it seems to gain.
         while trials.size == 2 || matches!(trials.phase, Phase::Trying { .. }) {
-            let choice = trials.choose(2, Sizes::AllOrOne);
-            if choice.timed {
-                trials.learn(choice.size, 500 * u64::from(choice.size), u64::MAX);
-            }
+            trials.call(2, Sizes::AllOrOne, |size| 500 * u64::from(size));
         }
         // In use it does not.
-        let used = (0..20).take_while(|_| {
-            let choice = trials.choose(2, Sizes::AllOrOne);
-            if choice.timed {
-                trials.learn(choice.size, 2_000, u64::MAX);
-            }
-            choice.size == 1
-        });
+        let used = (0..20).take_while(|_| trials.call(2, Sizes::AllOrOne, |_| 2_000) == 1);
         assert!(used.count() <= 5);
         rests.push(trials.quiet().calls);
     }
@@ -175,13 +166,9 @@ fn large_and_small_work_in_turn_costs_little() {
     for call in 0..100_000 {
         let alone = grids[call / 4 % grids.len()];
         let together = alone / 2 + 300;
-        let choice = trials.choose(2, Sizes::AllOrOne);
-        let ticks = if choice.size == 2 { together } else { alone };
-        if choice.timed {
-            trials.learn(choice.size, ticks, u64::MAX);
-        }
+        let ticks = |size| if size == 2 { together } else { alone };
         with_two += together;
-        chosen += ticks;
+        chosen += ticks(trials.call(2, Sizes::AllOrOne, ticks));
     }
     let loss = chosen as f64 / with_two as f64 - 1.0;
     assert!(loss < 0.003, "{loss}");

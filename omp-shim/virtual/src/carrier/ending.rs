@@ -49,8 +49,7 @@ pub(crate) fn succeed(member: &'static Member) -> &'static Member {
     std::process::abort()
 }
 
-/// Runs the other members from the context of `member`, which is through, on the carrier's OS thread inside the shim.
-/// Returns for leads only, when all members are through.
+/// Runs the others from the context of `member`, which is through. Returns for leads only, when all are through.
 fn run_rest(member: &'static Member) {
     let lead = member.lead();
     let carrier = &lead.carrier;

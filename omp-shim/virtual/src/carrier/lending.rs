@@ -17,8 +17,7 @@ pub(crate) fn look_at(lead: &'static Member) -> Option<Visits> {
     }
 }
 
-/// Runs all members that could run on OS threads of their own, if the carrier is still where `seen` says; returns how
-/// many there were.
+/// Runs all members that could run on OS threads of their own, if the carrier is where `seen` says; returns how many.
 pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     let carrier = &lead.carrier;
     if !carrier.gate.contest() {
@@ -51,8 +50,7 @@ pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     lent
 }
 
-/// An OS thread of the block that neither carries nor hosts: that of `member`, if possible. The lead's carries; another
-/// may still host a member since the program was given up.
+/// An OS thread of the block, not the lead's, that hosts none (the program given up): that of `member` if possible.
 fn free_host(members: &'static [Member], member: &'static Member) -> Option<&'static Member> {
     let is_free = |host: &&'static Member| {
         let is_host = |other: &Member| other.host().is_some_and(|it| core::ptr::eq(it, *host));

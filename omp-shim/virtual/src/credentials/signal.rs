@@ -21,7 +21,6 @@ const IGNORED: usize = 1;
 
 type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// The C library's handler, before the shim's is installed.
 static THEIRS: AtomicUsize = AtomicUsize::new(0);
 
 /// Puts the shim's handler before the C library's, which has made a thread. For the pool's owner.
