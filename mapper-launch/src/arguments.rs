@@ -124,7 +124,6 @@ fn whole_number(text: &str) -> Result<u32, String> {
         .map_err(|_| "give a whole number from 1".into())
 }
 
-/// The command line, read and checked.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     /// What to request of the daemon, without the environment.
@@ -135,16 +134,12 @@ pub(crate) struct Arguments {
     pub(crate) report: bool,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) shim: Option<PathBuf>,
-    /// The program and its arguments; never empty.
     pub(crate) command: Vec<OsString>,
 }
 
-/// The meaning of a command line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// A program is to be started.
     Start(Box<Arguments>),
-    /// Help or version, to be printed.
     Tell(String),
 }
 
@@ -153,7 +148,6 @@ pub(crate) fn definition() -> clap::Command {
     CommandLine::command()
 }
 
-/// Reads the command line.
 pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
     let line = match CommandLine::try_parse_from(words) {
         Ok(line) => line,
@@ -210,7 +204,6 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
     })))
 }
 
-/// The program's file name, made fit for a name.
 fn name_of(command: &[OsString]) -> AppName {
     let program = command.first().map(Path::new);
     let file = program.and_then(Path::file_name);

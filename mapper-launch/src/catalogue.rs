@@ -18,13 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
 
-/// The result for one program with its libraries.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) identity: Identity,
     /// The command it was checked with, for people who read the file.
     pub(crate) command: Vec<String>,
-    /// Team modes in which no run failed.
     pub(crate) safe: Vec<TeamMode>,
     /// The fastest of them on one CPU, by more than the noise; `fixed` if none is.
     pub(crate) fastest: TeamMode,
@@ -38,7 +36,6 @@ pub(crate) enum Advice {
 }
 
 impl Entry {
-    /// What `--teams auto` is to use.
     pub(crate) fn advice(&self) -> Advice {
         match self.safe.is_empty() {
             true => Advice::NoRuntime,
@@ -107,7 +104,6 @@ impl Catalogue {
         }
     }
 
-    /// Records an entry, instead of an earlier one. Returns the file.
     pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("create {}", self.folder.display()))?;

@@ -22,7 +22,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A child that waits for its go.
 #[derive(Debug)]
 pub(crate) struct WaitingChild {
     pid: Pid,
@@ -30,7 +29,6 @@ pub(crate) struct WaitingChild {
     verdict: OwnedFd,
 }
 
-/// A child that was released.
 #[derive(Debug)]
 pub(crate) struct StartingChild {
     verdict: OwnedFd,
@@ -97,7 +95,6 @@ impl AsFd for StartingChild {
     }
 }
 
-/// The child's process. Returns its exit status if it does not become the program.
 fn wait_and_execute(
     program: &Program,
     mut environment: Environment,
@@ -116,7 +113,6 @@ fn wait_and_execute(
     program.not_run(obstacle).status
 }
 
-/// The variables to set; `None` if the launcher is gone.
 fn wait_for_go(go: OwnedFd) -> Option<Vec<Assignment>> {
     let mut message = Vec::new();
     File::from(go).read_to_end(&mut message).ok()?;

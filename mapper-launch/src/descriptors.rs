@@ -6,8 +6,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Puts a place holder, closed on exec, on each of 0 to 2 that is closed, so that no descriptor of
-/// the launcher's own is ever mistaken for a standard stream.
+/// Fills each of 0 to 2 that is closed, so that no descriptor of the launcher's is taken for a standard stream.
 pub(crate) fn reserve_standard_streams() {
     for number in 0..3 {
         // SAFETY: asks only whether the number is in use.

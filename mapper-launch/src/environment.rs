@@ -37,7 +37,6 @@ const AFFINITY: &str = "disabled";
 /// start others that were compiled so.
 const ASAN_ORDER: &str = "verify_asan_link_order";
 
-/// With these a user says where threads shall run.
 const BINDING: [&str; 4] = [
     "KMP_AFFINITY",
     "OMP_PROC_BIND",
@@ -50,7 +49,6 @@ pub(crate) struct Environment {
     entries: Vec<CString>,
 }
 
-/// One variable to be set: `NAME=VALUE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment(CString);
 
@@ -66,7 +64,6 @@ pub(crate) struct Runtime {
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) cpu_count: u32,
-    /// CPUs the daemon has in all.
     pub(crate) machine_cpus: u32,
     /// The runtime interface, if it is on.
     pub(crate) runtime: Option<Runtime>,
@@ -87,7 +84,6 @@ impl Assignment {
         (OsStr::from_bytes(name), OsStr::from_bytes(value))
     }
 
-    /// The variable's name with the equals sign.
     fn name(&self) -> &[u8] {
         let bytes = self.0.to_bytes();
         let end = bytes.iter().position(|&byte| byte == b'=');
@@ -115,7 +111,6 @@ impl Environment {
         })
     }
 
-    /// Sets a variable, in the place it had before if it was there.
     pub(crate) fn apply(&mut self, assignment: Assignment) {
         let is_same = |entry: &CString| entry.to_bytes().starts_with(assignment.name());
         let place = self.entries.iter().position(is_same);
@@ -129,7 +124,6 @@ impl Environment {
     }
 }
 
-/// What to set in the program's environment, given the user's.
 pub(crate) fn assignments(
     terms: &Terms,
     granted: &Granted,
@@ -268,7 +262,6 @@ mod tests {
         }
     }
 
-    /// The value of a variable under these terms, for users with these entries.
     fn value(name: &str, terms: &Terms, granted: &Granted, entries: &[&str]) -> Option<String> {
         let environment = set(terms, granted, &users(entries));
         Some(environment.get(name)?.to_str().unwrap().to_owned())

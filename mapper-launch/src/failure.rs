@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-/// The exit status for a program that is not there.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// The exit status for a program that cannot be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The exit status for a failure of the launcher's own.
 pub(crate) const LAUNCHER_FAILED: u8 = 125;
 
 #[derive(Debug)]

@@ -13,7 +13,6 @@
 use nix::unistd::{Pid, getpgid, getpgrp};
 use std::ffi::c_int;
 
-/// What sent a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The kernel: a terminal, a limit, the end of a child.
@@ -24,14 +23,12 @@ pub(crate) enum Origin {
     Program,
 }
 
-/// The target of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Addressee {
     Launcher,
     Group,
 }
 
-/// Whether the program is in the launcher's process group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Membership {
     Member,
@@ -45,7 +42,6 @@ pub(crate) struct Arrival {
     pub(crate) addressee: Addressee,
 }
 
-/// Whether to pass a signal on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
     PassOn,
@@ -88,7 +84,6 @@ pub(crate) fn origin(code: c_int, sender: u32, parent_of: impl Fn(u32) -> Option
     Origin::Outside
 }
 
-/// The parent of a process, if it lives.
 pub(crate) fn parent_of(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may hold anything.

@@ -19,7 +19,6 @@ use anyhow::Context;
 use object::Object;
 use serde::{Deserialize, Serialize};
 
-/// A file, by build id or checksum.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct FileId(String);
@@ -51,7 +50,6 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// Larger files among the arguments of an interpreter are data rather than programs.
 const LARGEST_SCRIPT: u64 = 1 << 20;
 
-/// A program with everything it loads at start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) program: FileId,
@@ -64,7 +62,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of the program at `path`, started with these arguments.
     pub(crate) fn of(path: &Path, arguments: &[OsString]) -> anyhow::Result<Self> {
         let program = FileId::of(path)?;
         let listed = libraries(path);

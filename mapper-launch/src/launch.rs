@@ -32,11 +32,10 @@ use std::time::{Duration, Instant};
 /// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; one that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The exit status of `--check-teams` for a program that fails in every mode.
 const NO_MODE_IS_SAFE: u8 = 1;
 
-/// Everything `mapper-launch` does. Returns the exit status.
 #[must_use]
+/// Everything `mapper-launch` does. Returns the exit status.
 pub fn run(started: StartedWith) -> u8 {
     descriptors::reserve_standard_streams();
     match try_run(started) {
@@ -109,7 +108,6 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
     Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
 }
 
-/// What the user's catalogue says, if it knows the program.
 fn recorded(command: &[OsString], program: &Program, environment: &Environment) -> Option<Advice> {
     let words = command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), words).ok()?;
@@ -241,12 +239,10 @@ fn managed(
     Ok(end(ending))
 }
 
-/// The library that the runtime interface takes.
 enum Shim {
     Found(PathBuf),
     /// It is wanted, and not there.
     Missing,
-    /// `--no-runtime`.
     Unwanted,
 }
 
@@ -259,14 +255,12 @@ impl Shim {
     }
 }
 
-/// The path of the shim, or what to do about it.
 fn shim_at(arguments: &Arguments, environment: &Environment) -> Result<PathBuf, String> {
     let launcher = std::env::current_exe().ok();
     let variable = environment.get("MAPPER_SHIM");
     shim::find(arguments.shim.as_deref(), variable, launcher.as_deref())
 }
 
-/// Searches the shim, if the user wants the runtime interface.
 fn find_shim(arguments: &Arguments, environment: &Environment) -> Shim {
     if arguments.wishes.runtime == Some(RuntimeChoice::Off) {
         return Shim::Unwanted;
@@ -303,7 +297,6 @@ fn launch_request(
     request
 }
 
-/// Warns that teams cannot be what the user requested.
 fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
     let Some(program) = program else { return };
     if let Err(why) = program.openmp.serves(teams) {

@@ -76,7 +76,6 @@ fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
     Some(program)
 }
 
-/// A file of which no more than [`MOST_READ`] bytes are read.
 #[derive(Debug)]
 struct Bounded {
     cache: ReadCache<File>,
@@ -192,7 +191,6 @@ fn forwards(backwards: &[u8]) -> Vec<u8> {
     black_box(backwards).iter().rev().copied().collect()
 }
 
-/// The names in the file's own list of libraries (`DT_NEEDED`).
 fn needed_libraries<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> Vec<&'d [u8]> {

@@ -6,7 +6,6 @@
 use mapper_launch::{StartedWith, run};
 use std::ffi::{c_char, c_int};
 
-/// What the C runtime calls.
 #[unsafe(no_mangle)]
 extern "C" fn main(
     count: c_int,

@@ -9,7 +9,6 @@ use crate::failure::Failure;
 /// `MPOL_INTERLEAVE` with `MPOL_F_STATIC_NODES` (linux/mempolicy.h).
 const INTERLEAVE_STATIC: libc::c_long = 3 | (1 << 15);
 
-/// Where the kernel lists the nodes that have memory.
 const NODES: &str = "/sys/devices/system/node/has_memory";
 
 /// Nodes that a mask has room for: more than any kernel has.

@@ -15,7 +15,6 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are searched when `PATH` is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Runs files of no format the kernel knows.
@@ -59,13 +58,11 @@ impl Program {
         })
     }
 
-    /// The file that is most likely to be executed.
     pub(crate) fn path(&self) -> &Path {
         let first = self.candidates.first();
         Path::new(OsStr::from_bytes(first.map_or(b"", |path| path.to_bytes())))
     }
 
-    /// Becomes the program. Returns only if that fails.
     pub(crate) fn execute(&self, environment: &[CString]) -> Errno {
         let mut obstacle = Errno::ENOENT;
         for candidate in &self.candidates {
@@ -89,7 +86,6 @@ impl Program {
         obstacle
     }
 
-    /// The failure when `execve` gave this error.
     pub(crate) fn not_run(&self, error: Errno) -> Failure {
         let mut failure = not_run(&self.name, error);
         // It was there when it was searched.
@@ -148,7 +144,6 @@ fn quoted(name: &OsStr) -> String {
     }
 }
 
-/// The places a program may be in, in order.
 fn places(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     if name.is_empty() {
         return Vec::new();

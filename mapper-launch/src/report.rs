@@ -35,7 +35,6 @@ impl Report {
         })
     }
 
-    /// The descriptor, which must stay open.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.to.as_fd()
     }

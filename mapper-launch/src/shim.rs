@@ -20,8 +20,7 @@ fn places(launcher: Option<&Path>) -> Vec<PathBuf> {
     places
 }
 
-/// Finds the shim: `flag` and `variable` are `--shim` and `MAPPER_SHIM`, `launcher` the path of this program. The error
-/// says what to do.
+/// `flag` and `variable` are `--shim` and `MAPPER_SHIM`, `launcher` the path of this program.
 pub(crate) fn find(
     flag: Option<&Path>,
     variable: Option<&OsStr>,
@@ -54,8 +53,7 @@ pub(crate) fn find(
     Ok(absolute)
 }
 
-/// What a file is instead of a shared object, which is all that can be preloaded. The loader would only warn, and the
-/// program run without the shim.
+/// What a file is instead of a shared object: the loader would only warn, and the program run without the shim.
 fn not_a_library(path: &Path) -> Option<String> {
     /// ELF's mark, and where it says of what type the file is and how it writes numbers.
     const MARK: &[u8] = b"\x7fELF";
@@ -82,8 +80,7 @@ fn not_a_library(path: &Path) -> Option<String> {
     (!fine).then(|| "not a shared object".to_owned())
 }
 
-/// Whether a path in a list of libraries leads to a shim of mapper's: to this one, or to that of another installation,
-/// under which this launcher was started. Two at a time would count everything twice.
+/// Whether this is a shim of mapper's, of this installation or another's: two at a time would count everything twice.
 fn is_shim(path: &[u8], shim: &Path) -> bool {
     let path = Path::new(OsStr::from_bytes(path));
     let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
@@ -105,8 +102,7 @@ pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The value of `OMP_TOOL_LIBRARIES`, if it is to be set. What the user has there stays, with this shim in the place of
-/// another installation's.
+/// The value of `OMP_TOOL_LIBRARIES`: the user's, with this shim in the place of another installation's.
 pub(crate) fn tools(shim: &Path, users: Option<&OsStr>) -> Option<OsString> {
     let Some(users) = users else {
         return Some(shim.as_os_str().to_owned());

@@ -28,7 +28,6 @@ impl SignalState {
         Ok(Self { mask, on_child })
     }
 
-    /// Puts everything back, for the program.
     pub(crate) fn restore(&self) -> nix::Result<()> {
         // SAFETY: the disposition is one that was inherited through exec: default or ignore.
         unsafe { sigaction(Signal::SIGCHLD, &self.on_child) }?;

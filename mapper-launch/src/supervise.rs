@@ -22,9 +22,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// With this exit status.
     Exited(u8),
-    /// By this signal.
     Killed(c_int),
     /// By this signal, which the terminal sent to launcher and program alike.
     KilledFromTerminal(c_int),
@@ -43,18 +41,13 @@ impl Ending {
     }
 }
 
-/// What was waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// The descriptor can be read.
     Readable,
-    /// The deadline is over.
     Late,
-    /// The program has ended.
     Ended(Ending),
 }
 
-/// Supervises one child.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     child: Pid,
@@ -70,7 +63,6 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Prepares for the child; all signals must be blocked.
     pub(crate) fn new(child: Pid, signals: SignalFd, title: TitleMemory) -> Self {
         Self {
             child,
@@ -84,7 +76,6 @@ impl Supervisor {
         }
     }
 
-    /// The signals of this process, for [`Supervisor::new`].
     pub(crate) fn listen() -> anyhow::Result<SignalFd> {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         SignalFd::with_flags(&SigSet::all(), flags).context("open a signalfd")
@@ -152,7 +143,6 @@ impl Supervisor {
         }
     }
 
-    /// Reads all signals that have arrived, reaps children, and passes on what is to be passed on.
     fn serve_signals(&mut self) -> anyhow::Result<()> {
         let mut infos = Vec::new();
         while let Some(info) = self.signals.read_signal().context("read the signalfd")? {
@@ -200,7 +190,6 @@ impl Supervisor {
         }
     }
 
-    /// Notes every child that ended, stopped or continued.
     fn reap(&mut self) -> anyhow::Result<()> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         while self.ending.is_none() {
@@ -243,7 +232,6 @@ impl Supervisor {
     }
 }
 
-/// Waits for one of these, at most `limit`; may return early.
 fn wait(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> anyhow::Result<()> {
     // Too long a limit for the kernel is none.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());

@@ -30,7 +30,6 @@ impl SpinTurns {
     /// Threads that never have a CPU each only keep others from running by spinning.
     pub(crate) const NONE: Self = Self(0);
 
-    /// As many as fit into [`SPIN_TIME`] on this processor. Takes some 30 µs.
     pub(crate) fn measured() -> Self {
         let fastest = (0..SAMPLES).map(|_| sample()).min();
         Self::fitting(fastest.unwrap_or_default())

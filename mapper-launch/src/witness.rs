@@ -45,7 +45,6 @@ impl SignalBits {
         Self(self.0 | other.0)
     }
 
-    /// The signals that are not in `other`.
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -55,7 +54,6 @@ impl SignalBits {
     }
 }
 
-/// The launcher's handle of its witness.
 #[derive(Debug)]
 pub(crate) struct Witness {
     pid: Pid,
@@ -129,7 +127,6 @@ fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
     }
 }
 
-/// Whether a process exists and is stopped.
 fn is_stopped(process: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
         return false;

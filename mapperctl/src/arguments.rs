@@ -15,12 +15,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) socket: Option<PathBuf>,
 
-    /// What to ask.
     #[command(subcommand)]
     pub(crate) question: Question,
 }
 
-/// What can be asked.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Question {
     /// The daemon, the machine and the applications, with the reason of each allocation
@@ -146,7 +144,6 @@ struct Target {
 }
 
 impl Adopt {
-    /// What to ask the daemon.
     pub(crate) fn request(&self) -> Result<AdoptRequest, OutOfRange> {
         let Target { pid, cgroup, unit } = &self.target;
         let target = match (pid, cgroup, unit) {

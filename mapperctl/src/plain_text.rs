@@ -5,17 +5,14 @@
 
 use std::fmt::Write;
 
-/// Columns to write in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Width(usize);
 
 impl Width {
-    /// Where nothing else is known.
     const DEFAULT: Self = Self(80);
     /// Tables are not made narrower, and not wider.
     const RANGE: std::ops::RangeInclusive<usize> = 40..=160;
 
-    /// A width within reason.
     pub(crate) fn new(columns: usize) -> Self {
         Self(columns.clamp(*Self::RANGE.start(), *Self::RANGE.end()))
     }
@@ -39,7 +36,6 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text without characters that a terminal would obey.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })

@@ -8,15 +8,11 @@ use crate::plain_text::{Width, columns, cut, harmless, wrapped};
 use anstyle::Style;
 use std::fmt::Write;
 
-/// Space between columns.
 const GAP: usize = 2;
 
-/// How a column is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
-    /// Text.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -78,7 +74,6 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// A row with what is noted below it.
 #[derive(Clone, Debug)]
 struct Row {
     cells: Vec<Cell>,
@@ -108,7 +103,6 @@ impl<const N: usize> Table<N> {
         self
     }
 
-    /// Adds a row, with notes to stand below it.
     pub(crate) fn row(&mut self, cells: [Cell; N], notes: Vec<String>) {
         self.rows.push(Row {
             cells: cells.into(),
@@ -171,7 +165,6 @@ impl<const N: usize> Table<N> {
         widths
     }
 
-    /// As wide as the widest cell.
     fn wanted(&self) -> [Option<usize>; N] {
         std::array::from_fn(|place| {
             let cells = self.rows.iter().map(|row| columns(&row.cells[place].text));
@@ -203,7 +196,6 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Columns of these widths with what is between them.
 fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }

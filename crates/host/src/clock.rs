@@ -31,7 +31,6 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that starts at boot and is never negative.
 fn read(clock: ClockId) -> u64 {
     let now = rustix::time::clock_gettime(clock);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)

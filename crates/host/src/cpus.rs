@@ -16,9 +16,7 @@ use std::path::PathBuf;
 /// Reads the usable CPUs. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct UsableCpus {
-    /// `/sys/devices/system/cpu`.
     sysfs: PathBuf,
-    /// CPUs the operator keeps for other uses.
     reserve: CpuSet,
 }
 
@@ -95,7 +93,6 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// What is usable with these files, and `allowed`, `own` and `reserve` as given.
     fn usable(files: &[(&str, &str)], [allowed, own, reserve]: [&str; 3]) -> Usable {
         let dir = fake_files(files);
         UsableCpus::at(dir.path(), set(reserve))

@@ -64,7 +64,6 @@ impl Finding {
     }
 }
 
-/// Where the kernel's files are; tests have others.
 #[derive(Clone, Debug)]
 struct Places {
     sys: PathBuf,
@@ -113,7 +112,6 @@ fn topology() -> Finding {
     }
 }
 
-/// A number of things, in words.
 fn counted(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
@@ -139,7 +137,6 @@ fn control_groups() -> Finding {
     Finding::limited(what, seen, remedy)
 }
 
-/// `groups` is the state of control groups.
 fn delegation(groups: Condition) -> Finding {
     match cgroup::find_root() {
         Ok(root) => Finding::good("place for groups", root.display().to_string()),
@@ -323,7 +320,6 @@ mod tests {
             (Condition::Missing, false),
         ] {
             let found = delegation(groups);
-            // On a machine with a place there is nothing to advise.
             let expected = advised && found.condition == Condition::Missing;
             let message = found.remedy.contains("systemctl start");
             assert_eq!(message, expected, "{groups:?}: {found:?}");

@@ -76,7 +76,6 @@ pub enum HostError {
 
 #[cfg(test)]
 impl HostError {
-    /// Asserts that its message holds each of these.
     #[track_caller]
     pub(crate) fn says(&self, parts: &[&str]) {
         let message = self.to_string();

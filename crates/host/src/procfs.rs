@@ -200,7 +200,6 @@ impl ProcFs {
         })
     }
 
-    /// Reads a file in one go and passes its bytes on.
     fn read<T>(
         &self,
         name: &str,
@@ -224,7 +223,6 @@ impl ProcFs {
         HostError::file(action, self.root.join(name), errno.into())
     }
 
-    /// Calls `each` for every entry of a directory that is a number.
     fn numbers(&self, name: &str, each: &mut dyn FnMut(u32)) -> Result<(), HostError> {
         let dir = self.open(name, OFlags::DIRECTORY)?;
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
@@ -246,7 +244,6 @@ impl ProcFs {
     }
 }
 
-/// The longest text file that is read whole: descriptions of the largest machines are some MB.
 const LONGEST_TEXT: u64 = 16 << 20;
 
 /// Reads a small text file, such as those of sysfs and cgroupfs, up to a limit.
@@ -260,7 +257,6 @@ pub(crate) fn read_small(path: &Path) -> Result<String, HostError> {
     Ok(text)
 }
 
-/// Reads a small file that holds a CPU list.
 pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuSet, HostError> {
     let text = read_small(path)?;
     text.parse().map_err(|_| {

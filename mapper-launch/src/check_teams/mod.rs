@@ -41,12 +41,10 @@ const WORTH_AT_LEAST_S: f64 = 0.01;
 /// instead of all, and threads that wait for one another, take time.
 const SLOWNESS: u32 = 30;
 const LEAST_LIMIT: Duration = Duration::from_secs(20);
-/// A plain run may take this long.
 const PLAIN_LIMIT: Duration = Duration::from_secs(3600);
 
 const SUCCESS: &str = "exit status 0";
 
-/// The modes to check; `fixed` is what the others are compared with.
 const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +53,6 @@ pub(crate) enum Verdict {
     NoModeIsSafe,
 }
 
-/// The result for one mode.
 #[derive(Clone, PartialEq, Debug)]
 enum Finding {
     /// As plainly in every run; the time on one CPU.
@@ -75,7 +72,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How plain runs compare with one another.
 struct Plain {
     status: String,
     printed: Printed,
@@ -83,7 +79,6 @@ struct Plain {
 }
 
 impl Printed {
-    /// With the output of a further plain run.
     fn and(self, printed: Self) -> Self {
         match (self, printed) {
             (Self::TooMuch, _) | (_, Self::TooMuch) => Self::TooMuch,
@@ -110,7 +105,6 @@ impl fmt::Display for Printed {
 }
 
 impl Check<'_> {
-    /// Runs the program in all modes, prints and records the results.
     pub(crate) fn run(&self) -> anyhow::Result<Verdict> {
         let arguments = self.command.get(1..).unwrap_or_default();
         let identity = Identity::of(self.program, arguments)?;
@@ -218,7 +212,6 @@ const fn in_words(allocations: Allocations) -> &'static str {
     }
 }
 
-/// In what a managed run differs from plain ones.
 fn differs(plain: &Plain, run: &Outcome) -> Option<String> {
     if run.status != plain.status {
         return Some(run.status.clone());

@@ -26,7 +26,6 @@ use crate::waiting::SpinTurns;
 const CHANGE: Duration = Duration::from_micros(300);
 /// How often one that does not change is checked.
 const LOOK: Duration = Duration::from_millis(2);
-/// What ends a program from outside.
 const ENDING: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -35,20 +34,15 @@ const ENDING: [Signal; 4] = [
 ];
 /// How long a program has to end of one before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// Output beyond this is not kept.
 pub(super) const MOST_OUTPUT: u64 = 64 << 20;
 
-/// What is to be checked, and with what.
 #[derive(Debug)]
 pub(crate) struct Check<'a> {
     pub(crate) program: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) shim: PathBuf,
-    /// Where the result goes.
     pub(crate) catalogue: Catalogue,
-    /// The launcher's own.
     pub(crate) environment: &'a Environment,
-    /// Threads, loops and CPUs as the user wants them.
     pub(crate) wishes: &'a Wishes,
 }
 
@@ -57,13 +51,11 @@ pub(super) enum Printed {
     All(Vec<u8>),
     /// Something else in another plain run, so that it is not compared.
     Varies,
-    /// More than [`MOST_OUTPUT`].
     TooMuch,
 }
 
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// How it ended, in words.
     pub(super) status: String,
     pub(super) printed: Printed,
     pub(super) elapsed: Duration,
@@ -72,7 +64,6 @@ pub(super) struct Outcome {
     pub(super) parallelism: Parallelism,
 }
 
-/// Whether a run used OpenMP where the shim can see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parallelism {
     /// It started a parallel region or a loop.
@@ -220,8 +211,7 @@ fn end(running: &Running, signal: Signal) {
     }
 }
 
-/// The signals by which people and systems end a program, blocked while a program runs that is in a process group of its
-/// own: they reach the launcher alone, which has to end the program first.
+/// The signals that end a program, blocked while one runs in a process group of its own: they reach the launcher alone.
 struct Signals {
     /// Those that are held back; one that was ignored stays so (`nohup`).
     held: SigSet,
@@ -238,7 +228,6 @@ impl Signals {
         Ok(Self { held, before })
     }
 
-    /// The program gets them as ever.
     fn not_held_in<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let before = self.before;
         // SAFETY: between fork and exec only a system call is made that is safe there (sigprocmask), and
@@ -246,7 +235,6 @@ impl Signals {
         unsafe { command.pre_exec(move || before.thread_set_mask().map_err(std::io::Error::from)) }
     }
 
-    /// Waits for as long as this, or until one arrives.
     fn wait(&self, pause: Duration) -> Option<Signal> {
         let pause = libc::timespec {
             tv_sec: pause.as_secs().try_into().unwrap_or(libc::time_t::MAX),

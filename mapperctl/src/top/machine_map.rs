@@ -20,7 +20,6 @@ pub(super) const NOT_USABLE: char = 'x';
 /// One that several applications hold: their CPUs were set by others.
 pub(super) const SHARED: char = '+';
 
-/// The picture in lines that are no wider than `width`.
 pub(super) fn lines(
     status: &Status,
     marks: &BTreeMap<AppId, Mark>,
@@ -59,7 +58,6 @@ fn dim(palette: Palette) -> Style {
     }
 }
 
-/// Who holds each CPU.
 enum Holder {
     One(AppId),
     Several,

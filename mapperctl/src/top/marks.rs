@@ -24,7 +24,6 @@ const COLOURS: [Color; 10] = [
     Color::LightBlue,
 ];
 
-/// Whether colours are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Palette {
     Colours,
@@ -43,7 +42,6 @@ impl Palette {
         }
     }
 
-    /// For what is wrong.
     pub(super) fn alarm(self) -> Style {
         match self {
             Self::Colours => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
@@ -52,7 +50,6 @@ impl Palette {
     }
 }
 
-/// How an application is marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
     pub(super) letter: char,

@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 /// How long the daemon may take for an answer: keys wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often is looked whether a signal wants it to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +34,6 @@ enum Wish {
     Down,
 }
 
-/// Shows it until the user presses `q`.
 pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         bail!("top draws on a terminal, and this is none; use `mapperctl status`");
@@ -144,12 +142,10 @@ fn wish(event: &Event) -> Option<Wish> {
     }
 }
 
-/// The connection with what came over it.
 #[derive(Default)]
 struct Line {
     client: Option<Client>,
     status: Option<Status>,
-    /// Why there is nothing new.
     trouble: Option<String>,
 }
 

@@ -30,10 +30,8 @@ pub(super) enum Daemon<'s> {
     Away(&'s str),
 }
 
-/// Below so many columns not everything fits on a line.
 const NARROW: u16 = 70;
 
-/// Lines that the table needs for its titles and one application.
 const LEAST_TABLE: u16 = 2;
 
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {

@@ -16,13 +16,10 @@ use std::time::Instant;
 /// Memory of one thread, where there is enough: more than its part of the largest caches.
 const BUFFER_BYTES: u64 = 64 << 20;
 
-/// With less than that a thread would read from its caches.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// The part of the free memory that is used at most.
 const PART_OF_FREE: u64 = 4;
 
-/// Words between two readings of the clock: 2 MiB.
 const PIECE: usize = 1 << 18;
 
 /// Bandwidth between the cores of one node and the memory of one.

@@ -45,7 +45,6 @@ pub struct Point {
     pub increments_per_s: f64,
 }
 
-/// Two CPUs for each distance that there is on the CPUs that may be used.
 pub(super) fn pairs(topology: &Topology, usable: &CpuSet) -> Vec<(Distance, [CpuId; 2])> {
     let threads: Vec<_> = topology
         .threads()

@@ -21,7 +21,6 @@ pub struct Fingerprint {
     pub memory_mib: u64,
 }
 
-/// Share of the memory by which two kernels may differ in what they keep for themselves.
 const KEPT_BY_KERNELS: f64 = 0.03;
 
 impl Fingerprint {

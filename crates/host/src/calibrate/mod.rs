@@ -32,9 +32,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where the kernel describes each CPU.
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Where it describes each node.
 const NODES: &str = "/sys/devices/system/node";
 
 pub use fingerprint::Fingerprint;
@@ -82,7 +80,6 @@ pub struct Progress {
     pub what: String,
 }
 
-/// One thing to be measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Clock(CpuId),
@@ -122,7 +119,6 @@ fn nodes_with_memory(nodes: &Path) -> Option<CpuSet> {
     list.trim().parse().ok()
 }
 
-/// All measurements on the CPUs that may be used, where these nodes have memory.
 fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> Vec<Step> {
     let mut steps: Vec<Step> = usable.iter().next().map(Step::Clock).into_iter().collect();
     let pairs = coherence::pairs(topology, usable);
@@ -156,9 +152,7 @@ fn steps(topology: &Topology, usable: &CpuSet, with_memory: Option<&CpuSet>) -> 
     steps
 }
 
-/// Measures the machine on these CPUs and reports each step to `progress`. Takes seconds to a minute; other work at
-/// that time makes the machine look slower than it is. Fails when a thread cannot be put on its CPU, or `/proc` does
-/// not identify the processor.
+/// Measures the machine on these CPUs, in seconds to a minute; other work makes it look slower than it is.
 pub fn calibrate(
     topology: &Topology,
     usable: &CpuSet,

@@ -15,7 +15,6 @@ const FILES: [(&str, f64); 2] = [
     ("acpi_cppc/nominal_freq", 1e6),
 ];
 
-/// That of `cpu`, below the kernel's directory of CPUs; `None` if it is unknown, as in virtual machines.
 pub(super) fn nominal_hz(cpus: &Path, cpu: CpuId) -> Option<f64> {
     let folder = cpus.join(format!("cpu{cpu}"));
     FILES.iter().find_map(|(name, unit_hz)| {

@@ -5,10 +5,8 @@ use crate::enforce::masks;
 use mapper_model::{CpuId, CpuSet, ThreadId};
 use std::time::Duration;
 
-/// How long one round of a measurement takes.
 pub(super) const ROUND: Duration = Duration::from_millis(60);
 
-/// Rounds, of which the best counts.
 pub(super) const ROUNDS: usize = 3;
 
 pub(super) fn to(cpu: CpuId) -> Result<(), HostError> {
@@ -17,8 +15,7 @@ pub(super) fn to(cpu: CpuId) -> Result<(), HostError> {
     masks::set(thread, &CpuSet::from_iter([cpu]))
 }
 
-/// Runs `work` on each of these CPUs at the same time, each in a thread of its own, and returns the results in the order
-/// of the CPUs. A thread that cannot be put on its CPU fails the whole, after the others have ended.
+/// Runs `work` on these CPUs at the same time. If a thread cannot be put on its CPU, the whole fails after the others.
 pub(super) fn on_each<T: Send>(
     cpus: &[CpuId],
     work: impl Fn(usize) -> T + Sync,

@@ -25,10 +25,8 @@ pub struct Point {
 /// Instructions of a step: a multiplication and an addition.
 pub(super) const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
 
-/// Steps between two readings of the clock.
 const PIECE: u32 = 20_000;
 
-/// All numbers of chains on the two hardware threads of a core.
 pub(super) fn measure(pair: [CpuId; 2]) -> Result<Vec<Point>, HostError> {
     [
         measure_chains::<1>(pair),
@@ -50,7 +48,6 @@ fn measure_chains<const CHAINS: usize>(pair: [CpuId; 2]) -> Result<Point, HostEr
     })
 }
 
-/// Steps of all chains per second, of the calling thread.
 fn steps_per_s<const CHAINS: usize>() -> f64 {
     let start = Instant::now();
     let mut chains: [u64; CHAINS] = std::array::from_fn(|chain| black_box(chain as u64 + 1));

@@ -4,7 +4,6 @@ use super::bandwidth;
 use super::coherence;
 use super::pipeline;
 
-/// Everything measured, before anything is concluded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Points {
     /// Steps per second of a chain of instructions of one cycle each; `None` where none is known.

@@ -22,13 +22,10 @@ use std::collections::BTreeMap;
 
 const LINE_BYTES: f64 = 64.0;
 
-/// The share of a node's bandwidth above which it is the bottleneck.
 const BUSY_SHARE: f64 = 0.6;
 
-/// By how much separate sockets have to be slower for placement to matter.
 const MATTERS: f64 = 1.05;
 
-/// What a thread may lose to a second one on its core.
 const KEPT_ON_A_SHARED_CORE: f64 = 0.8;
 
 /// Measured thresholds, by the names that they have in the configuration; `None` where the default is kept.
@@ -66,8 +63,8 @@ impl Thresholds {
         "llc_misses_per_s",
     ];
 
-    /// In the order of [`Self::KEYS`].
     #[must_use]
+    /// In the order of [`Self::KEYS`].
     pub const fn values(&self) -> [Option<f64>; 6] {
         [
             self.clock_hz,
@@ -101,7 +98,6 @@ impl Thresholds {
     }
 }
 
-/// The thresholds of a profile, in the order of [`Thresholds::KEYS`].
 const fn places(machine: &mut MachineProfile) -> [&mut f64; 6] {
     [
         &mut machine.clock_hz,
@@ -127,10 +123,8 @@ impl Drawn {
     }
 }
 
-/// A threshold and how it was computed, or why it was not.
 type Verdict = Result<(f64, String), String>;
 
-/// Draws every threshold that the points show.
 pub(super) fn draw(points: &Points) -> Drawn {
     let mut drawn = Drawn::default();
     let mut take = |key: &str, verdict: Verdict| match verdict {
@@ -305,7 +299,6 @@ mod tests {
         }
     }
 
-    /// Two sockets: the more work, the less the distance matters.
     fn two_sockets() -> Vec<coherence::Point> {
         [
             // work, socket, machine: ratios 4, 2, 1.1, 1.0

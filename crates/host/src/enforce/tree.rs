@@ -36,7 +36,6 @@ struct Family {
     ended_leaders: Vec<u32>,
 }
 
-/// Whether the children of a launcher must be orphans of what it launched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Launcher {
     /// Its children have not been read yet.
@@ -56,7 +55,6 @@ impl Launcher {
 }
 
 impl ProcessTree {
-    /// Follows an application from its first process on.
     pub(super) fn add(&mut self, app: AppId, launcher: u32, first: &ProcessStat) {
         // All orphans fall to the first process, and no process has the number 0.
         let mut state = if launcher > 1 {
@@ -81,7 +79,7 @@ impl ProcessTree {
         );
     }
 
-    /// What is known of an application, for [`ProcessTree::take_over`] by a later daemon.
+    /// For [`ProcessTree::take_over`] by a later daemon.
     pub(super) fn remember(&self, app: AppId) -> serde_json::Value {
         self.families
             .get(&app)
@@ -125,7 +123,6 @@ impl ProcessTree {
             .flat_map(|family| family.members.keys().copied())
     }
 
-    /// Removes a process that was found to have ended.
     pub(super) fn ended(&mut self, app: AppId, pid: u32) {
         if let Some(family) = self.families.get_mut(&app)
             && family.members.remove(&pid).is_some()
@@ -134,8 +131,7 @@ impl ProcessTree {
         }
     }
 
-    /// Updates the tree from a list of all processes, or of all members and those started since the last list. After
-    /// an application was added it must be all. `is_helper` says whether a child of a launcher runs its program.
+    /// From a list of all processes, or (unless an application was added) of members and those started since the last.
     pub(super) fn update(
         &mut self,
         processes: &[ProcessStat],
@@ -248,7 +244,6 @@ pub fn descendants(processes: &[ProcessStat], first: u32) -> Vec<ProcessStat> {
     found
 }
 
-/// Whether a process can be a member at all.
 fn may_belong(process: &ProcessStat, own: u32) -> bool {
     // Threads belong to their process. 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
     process.kind == TaskKind::Process

@@ -18,13 +18,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Where the file system is mounted.
 pub(crate) const RESCTRL: &str = "/sys/fs/resctrl";
 
-/// The prefix of the groups of applications, before the number.
 const PREFIX: &str = "mapper-";
 
-/// More cache domains than any machine has.
 const MOST_DOMAINS: usize = 1024;
 
 /// Reads memory traffic. See the [module](self).
@@ -40,7 +37,6 @@ pub(crate) struct MemoryBandwidth {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Features {
     Total,
-    /// That with the own node.
     Local,
     Both,
 }
@@ -52,13 +48,11 @@ enum MonitoringGroup {
         path: PathBuf,
         members: BTreeSet<ThreadId>,
     },
-    /// It could not be made; that was logged once.
     Refused,
 }
 
 impl MemoryBandwidth {
-    /// Checks that the file system mounted at `root` (`/sys/fs/resctrl`) counts memory traffic and lets this process
-    /// make groups; [`Missing`] says what is not there.
+    /// Checks that the file system at `root` counts memory traffic and lets this process make groups.
     pub(crate) fn probe(root: &Path) -> Result<Self, Missing> {
         let lack = |why: String, hint: &str| Missing::new("memory bandwidth", why, hint);
         let path = root.join("info/L3_MON/mon_features");
@@ -95,15 +89,13 @@ impl MemoryBandwidth {
         })
     }
 
-    /// Adds the traffic of each node; `nodes` has the node of each domain.
     #[must_use]
     pub(crate) fn by_node(mut self, nodes: BTreeMap<u32, NodeId>) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// Removes the empty groups of a daemon that was killed. The others are found again by their names when their
-    /// applications are taken over.
+    /// Removes the empty groups of a daemon that was killed. The others are found again by their names.
     pub(crate) fn remove_abandoned(&self) {
         for group in abandoned(&self.groups) {
             // A thread that has just entered it is monitored elsewhere then.
@@ -162,7 +154,6 @@ impl CounterSource for MemoryBandwidth {
 }
 
 impl Drop for MemoryBandwidth {
-    /// Groups are few: none is left unused.
     fn drop(&mut self) {
         for app in self.apps.keys().copied().collect::<Vec<_>>() {
             self.forget(app);
@@ -170,7 +161,6 @@ impl Drop for MemoryBandwidth {
     }
 }
 
-/// Empty groups of this daemon's kind.
 fn abandoned(groups: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(groups) else {
         return Vec::new();
@@ -247,7 +237,6 @@ fn sum(domains: &[(Option<u32>, MemoryTraffic)]) -> Option<MemoryTraffic> {
     domains.iter().map(|(_, message)| *message).reduce(plus)
 }
 
-/// The sums over the domains of each node; nothing unless the node of every domain is known.
 fn by_node(
     domains: &[(Option<u32>, MemoryTraffic)],
     nodes: &BTreeMap<u32, NodeId>,

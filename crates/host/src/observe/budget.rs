@@ -9,12 +9,9 @@
 //! and go at the limit does not change each interval: the two ways cannot be compared, and each change costs an
 //! interval's measurement.
 
-/// How an application is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
-    /// Each thread by itself, as many as there are descriptors for.
     Threads,
-    /// All together, on each CPU.
     Group,
 }
 

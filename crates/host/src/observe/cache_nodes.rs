@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// More nodes than any machine has.
 const MOST_NODES: usize = 1024;
 /// Caches of a CPU that are read: there are two of level 1 and one of each other.
 const CACHES: usize = 8;

@@ -16,9 +16,7 @@ pub(crate) struct CpuTime {
 
 #[derive(Debug, Default)]
 struct Used {
-    /// Last value of each live process.
     processes: BTreeMap<u32, u64>,
-    /// What processes had used that are gone.
     ended_ns: u64,
 }
 

@@ -14,7 +14,6 @@ use mapper_model::Event;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The data files.
 const FILES: [&str; 18] = [
     include_str!("../../events/intel_haswell.toml"),
     include_str!("../../events/intel_haswell_ep.toml"),
@@ -36,7 +35,6 @@ const FILES: [&str; 18] = [
     include_str!("../../events/arm_neoverse_v2.toml"),
 ];
 
-/// The events of one micro-architecture.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventTable {
@@ -56,7 +54,6 @@ pub(crate) struct EventTable {
     pub(crate) lacks: BTreeMap<Event, String>,
 }
 
-/// The processors that a table is of.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Processors {
@@ -72,7 +69,6 @@ enum Processors {
     },
 }
 
-/// How an event is encoded.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Encoding {
@@ -90,8 +86,7 @@ pub(crate) struct Encoding {
 }
 
 impl EventTable {
-    /// The tables of a processor: one, or one for each kind of core, or none. An error if a data file is damaged, which
-    /// the tests exclude.
+    /// The tables of a processor, one for each kind of core. An error if a data file is damaged, which the tests exclude.
     pub(crate) fn of(processor: &Processor) -> Result<Vec<Self>, toml::de::Error> {
         let mut tables = Self::all()?;
         tables.retain(|table| table.processors.include(processor));
@@ -102,8 +97,7 @@ impl EventTable {
         FILES.iter().map(|text| toml::from_str(text)).collect()
     }
 
-    /// `config` of `perf_event_attr` for an event, as the kernel's `format` directory of the PMU describes it; `None`
-    /// when it is lacking.
+    /// `config` of `perf_event_attr`, as the kernel's `format` directory of the PMU describes it.
     #[must_use]
     pub(crate) fn config(&self, event: Event) -> Option<u64> {
         let encoding = self.events.get(&event)?;

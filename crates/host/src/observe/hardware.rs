@@ -30,7 +30,6 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// Descriptors that are left for everything else.
 const OTHER_FILES: u64 = 256;
 
 /// Reads hardware counters. See the [module](self).
@@ -47,20 +46,17 @@ pub(crate) struct HardwareCounters {
     opened_on_cpus: u64,
 }
 
-/// Counters that work here, and what the processor lacks.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) counters: HardwareCounters,
     /// The micro-architectures whose event tables are used; empty when none describes this machine.
     pub(crate) processors: Vec<String>,
-    /// What the events are that have a name of the processor's maker.
     pub(crate) described: Vec<Described>,
     pub(crate) missing: Vec<Missing>,
 }
 
 impl Found {
-    /// Counts from now on only what speed and memory bandwidth are computed from, for machines where every further
-    /// counter makes a context switch much longer.
+    /// Leaves what speed and memory bandwidth need, where every counter makes a context switch much longer.
     pub(crate) fn give_up_sharing(&mut self) -> Reduced {
         let kept = |event| {
             matches!(
@@ -97,16 +93,13 @@ impl Found {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reduced {
     CountsLess,
-    /// There were none beyond the basic ones.
     NothingToGiveUp,
 }
 
 #[derive(Debug, Default)]
 struct AppCounters {
     threads: BTreeMap<ThreadId, ThreadCounters>,
-    /// By the number that stands for a CPU.
     cpus: BTreeMap<ThreadId, ThreadCounters>,
-    /// The kernel has refused to count its control group.
     group_refused: bool,
 }
 
@@ -252,7 +245,6 @@ impl CounterSource for HardwareCounters {
 }
 
 impl HardwareCounters {
-    /// Closes those counters whose number is `done`.
     fn close(
         &mut self,
         counters: &mut BTreeMap<ThreadId, ThreadCounters>,
@@ -264,7 +256,6 @@ impl HardwareCounters {
         self.open = self.open.saturating_sub(closed);
     }
 
-    /// Opens the counters of threads that are new and closes those of threads that are gone.
     fn follow_threads(
         &mut self,
         subject: &Subject<'_>,
@@ -281,7 +272,6 @@ impl HardwareCounters {
         }
     }
 
-    /// Opens counters of the group on CPUs that are new and closes those on CPUs that it has left.
     fn follow_group(&mut self, subject: &Subject<'_>, group: &Path, app: &mut AppCounters) {
         let number = |cpu: CpuId| ThreadId(FIRST_OF_CPUS + cpu.0);
         if app.cpus.is_empty() {
@@ -337,7 +327,6 @@ pub(crate) const fn name(event: &Event) -> &'static str {
     }
 }
 
-/// Raises the soft limit of open files to the hard one, and returns it.
 fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -359,8 +348,7 @@ mod tests {
     use mapper_model::CpuSet;
     use std::path::PathBuf;
 
-    /// `PERF_TYPE_SOFTWARE`; 1 is the task's clock, 2 its page faults. These events are there on every machine whose
-    /// kernel has perf events, and are read in the same way.
+    /// `PERF_TYPE_SOFTWARE`, on every machine whose kernel has perf events: 1 is the task's clock, 2 its page faults.
     const fn software(event: Event, config: u64) -> Wanted {
         Wanted {
             event,

@@ -128,19 +128,15 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
     Ok(Probed { sources, missing })
 }
 
-/// What counting adds to a context switch, against [`MOST_SWITCH_COST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SwitchCost {
-    /// It cannot be found out.
     Unknown,
-    /// At most the limit.
     Worth(Duration),
     /// More than the limit, even with the fewest events.
     TooMuch(Duration),
 }
 
-/// Measures what counting costs; where that is too much, gives up the events that show sharing and measures again, as
-/// `auto` decides. Takes some ten milliseconds for each measurement.
+/// Measures what counting costs; where that is too much, gives up the events that show sharing and measures again.
 pub(crate) fn reduce_to_worth(found: &mut hardware::Found) -> SwitchCost {
     reduced(
         found,

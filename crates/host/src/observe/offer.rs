@@ -30,18 +30,14 @@ const PMU_TYPE_SHIFT: u32 = 32;
 /// Without a table: what the first x86 and Arm PMUs with programmable counters had.
 const PROGRAMMABLE_AT_LEAST: u32 = 4;
 
-/// An event as it is requested from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) event: Event,
-    /// `type` of `perf_event_attr`.
     pub(crate) kind: u32,
-    /// `config` of `perf_event_attr`.
     pub(crate) config: u64,
 }
 
 impl Wanted {
-    /// A builder of a counter, still without a target.
     pub(crate) fn builder(self) -> Builder<'static> {
         let mut builder = Builder::new(Raw::new(self.config));
         builder.attrs_mut().type_ = self.kind;
@@ -49,31 +45,25 @@ impl Wanted {
     }
 }
 
-/// What one kind of core offers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pmu {
     pub(crate) wanted: Vec<Wanted>,
     /// Programmable counters that may be used together.
     pub(crate) programmable: u32,
-    /// Events that need none of them.
     pub(crate) fixed: Vec<Event>,
 }
 
-/// An event with the names under which it is published, for messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Described {
     pub(crate) event: Event,
-    /// Its published names, and what is counted beyond them.
     pub(crate) text: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) names: Vec<String>,
-    /// One for each kind of core.
     pub(crate) pmus: Vec<Pmu>,
     pub(crate) described: Vec<Described>,
-    /// What is wanted and not offered.
     pub(crate) lacks: Vec<Missing>,
 }
 
@@ -115,7 +105,6 @@ impl Offer {
         offer
     }
 
-    /// Takes an event off because the kernel refused it.
     pub(crate) fn missing(&mut self, event: Event, why: &Missing) {
         for pmu in &mut self.pmus {
             pmu.wanted.retain(|wanted| wanted.event != event);
@@ -218,7 +207,6 @@ fn of_the_kernel(event: Event, id: u64, kind: Option<u32>) -> Wanted {
     }
 }
 
-/// The message about an event that is not counted: which, why, and the rule that is off without it.
 pub(crate) fn lack(event: Event, why: &str, hint: &str) -> Missing {
     let (what, rule) = match event {
         Event::Cycles => ("counter of cycles", "instructions per cycle"),
@@ -244,7 +232,6 @@ pub(crate) fn lack(event: Event, why: &str, hint: &str) -> Missing {
     Missing::new(what, format!("{why}; off without it: {rule}"), hint)
 }
 
-/// A kind of core with a PMU of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct CoreKind {
     name: String,

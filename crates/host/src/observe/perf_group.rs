@@ -12,7 +12,6 @@ use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
-    /// A thread, wherever it runs.
     Thread(ThreadId),
     /// The processes of a control group, while they run on this CPU.
     GroupOn(&'a File, CpuId),
@@ -24,7 +23,6 @@ pub(super) struct ThreadCounters {
     pub(super) groups: Vec<Group>,
 }
 
-/// Counters that are on the PMU together.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Counter,

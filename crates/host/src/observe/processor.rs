@@ -6,12 +6,10 @@
 
 use std::fmt;
 
-/// What a processor calls itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Processor {
     /// CPUID leaf 0 and 1.
     X86 {
-        /// Such as `GenuineIntel`.
         vendor: String,
         /// With the extended family added.
         family: u32,
@@ -27,7 +25,6 @@ pub(crate) enum Processor {
 }
 
 impl Processor {
-    /// Reads the text of `/proc/cpuinfo`; `None` when it names no processor in either way.
     #[must_use]
     pub(crate) fn parse(cpuinfo: &str) -> Option<Self> {
         let field = |name: &str| {

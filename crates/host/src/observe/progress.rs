@@ -77,7 +77,6 @@ mod tests {
         reading
     }
 
-    /// A page, and its client.
     fn page() -> (PageWriter, ClientPage) {
         let page = PageWriter::create().unwrap();
         let path = format!("/proc/self/fd/{}", page.as_fd().as_raw_fd());
@@ -85,7 +84,6 @@ mod tests {
         (page, client)
     }
 
-    /// One region has been run.
     fn run_region(client: &ClientPage) {
         let owner = SlotOwner {
             process: 1,

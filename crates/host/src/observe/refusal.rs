@@ -4,7 +4,6 @@ use crate::Missing;
 use rustix::io::Errno;
 use std::io;
 
-/// Why the kernel refuses a counter, in words that lead to a remedy.
 pub(super) fn explain(error: &io::Error) -> Missing {
     let (why, hint) = match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => (

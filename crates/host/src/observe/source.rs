@@ -39,7 +39,6 @@ pub struct Subject<'a> {
 
 #[cfg(test)]
 impl<'a> Subject<'a> {
-    /// These tasks, without CPUs, group or page.
     pub(super) fn of(app: AppId, tasks: &'a Tasks) -> Self {
         static NO_CPUS: std::sync::LazyLock<CpuSet> = std::sync::LazyLock::new(CpuSet::new);
         Self {

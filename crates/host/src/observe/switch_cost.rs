@@ -13,12 +13,10 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Words handed to and fro in a batch: some milliseconds at most.
 const HANDOVERS: u32 = 100;
 const BATCHES: u32 = 5;
 
-/// How much longer a context switch takes while `count` counts both threads, if that can be found out. `count` is given
-/// a thread and counts it until what it returns is dropped.
+/// By how much a context switch takes longer while both threads are counted: until what `count` returns is dropped.
 pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Option<Duration> {
     let cpu = one_own_cpu()?;
     let (to_other, from_here) = sync_channel(1);
@@ -70,7 +68,6 @@ fn compared<C>(
     Some(counted.saturating_sub(plain) / (2 * HANDOVERS))
 }
 
-/// Does a batch for each request, and replies how long it took.
 fn hand_over(
     to_other: &SyncSender<()>,
     from_other: &Receiver<()>,

@@ -97,18 +97,13 @@ fn describe(hwloc: &Hwloc) -> Description {
     }
 }
 
-/// What distinguishes a core, socket or cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
-    /// There is no such object: one for the whole machine.
     None,
-    /// hwloc's object of that number.
     Object(usize),
-    /// The hardware thread itself.
     Cpu(u32),
     /// A cache, by hwloc's unique number (logical numbers repeat between levels).
     Cache(u64),
-    /// There is no shared cache: that of this socket.
     Socket(u32),
 }
 
@@ -141,7 +136,6 @@ fn is_data_cache(object: &TopologyObject) -> bool {
     )
 }
 
-/// Speed classes by CPU number, on machines with several.
 fn ranks(hwloc: &Hwloc) -> BTreeMap<u32, u8> {
     let mut ranks = BTreeMap::new();
     if let Ok(kinds) = hwloc.cpu_kinds() {
@@ -159,9 +153,7 @@ fn ranks(hwloc: &Hwloc) -> BTreeMap<u32, u8> {
     ranks
 }
 
-/// The NUMA nodes.
 struct Nodes {
-    /// The node of each CPU.
     by_cpu: BTreeMap<u32, NodeId>,
     memory: Vec<NodeMemory>,
     distances: Vec<u32>,

@@ -65,11 +65,9 @@ struct Confined {
     /// Masks that threads may still have from before the last change. Emptied when every thread is set.
     stale: Vec<CpuSet>,
     refusal_logged: bool,
-    /// What an adopted application had before.
     before: Option<Before>,
 }
 
-/// The masks of an application when it was adopted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Before {
     /// Of the process that was named: threads started since get it.
@@ -87,14 +85,12 @@ struct ThreadBefore {
 /// The field of these masks in what [`Handover::remember`] returns.
 const BEFORE: &str = "before";
 
-/// Whether the list of threads may have changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Listed {
     AsBefore,
     Anew,
 }
 
-/// What is known of the mask of one thread.
 #[derive(Debug, Default)]
 struct Mask {
     /// As last read back.
@@ -152,7 +148,7 @@ impl AffinityEnforcer {
         Ok(pids)
     }
 
-    /// Lists the threads of an application, if that was not done since the last search, and forgets those that ended.
+    /// Lists the threads of an application, if that was not done since the last search.
     fn list_threads(&mut self, app: AppId) -> Listed {
         let Some(confined) = self.apps.get_mut(&app) else {
             return Listed::AsBefore;
@@ -183,7 +179,6 @@ impl AffinityEnforcer {
         Listed::Anew
     }
 
-    /// Sets the threads of an application that do not have the mask they should have. Returns how many.
     fn settle(confined: &mut Confined, app: AppId) -> Result<u32, HostError> {
         let target = confined.cpus.clone();
         let mut set = 0;
@@ -242,8 +237,7 @@ impl AffinityEnforcer {
         }
     }
 
-    /// Settles under the set that is about to be replaced. If the kernel refuses that set (all of its CPUs have gone
-    /// offline), the new one is put in force all the same.
+    /// If the kernel refuses the previous set (all of its CPUs are offline), the new one is put in force all the same.
     fn settle_under_old(confined: &mut Confined, app: AppId) {
         if let Err(error) = Self::settle(confined, app) {
             tracing::info!(
@@ -279,7 +273,6 @@ impl AffinityEnforcer {
         }
     }
 
-    /// Settles until no thread with an old mask is left.
     fn settle_all(&mut self, app: AppId) -> Result<(), HostError> {
         for _ in 0..LOOKS {
             let Some(confined) = self.apps.get_mut(&app) else {

@@ -63,7 +63,6 @@ fn mask(child: &Running) -> CpuSet {
     masks::get(ThreadId(child.0.id())).unwrap()
 }
 
-/// As the child itself would.
 fn set_mask(child: &Running, cpus: &CpuSet) {
     masks::set(ThreadId(child.0.id()), cpus).unwrap();
 }

@@ -20,7 +20,6 @@ use mapper_model::CpuSet;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Something that is about to be adopted.
 #[derive(Debug)]
 pub(super) struct Adoption<'a> {
     pub(super) groups: &'a Groups,
@@ -29,7 +28,6 @@ pub(super) struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Its group. Nothing is changed for it yet.
     pub(super) fn group(&mut self) -> Result<Group, HostError> {
         match &self.adoptee.target {
             AdoptTarget::Pid(pid) => self.process(*pid),

@@ -39,7 +39,6 @@ fn own_user() -> u32 {
 }
 
 impl Tree {
-    /// With a foreign group `jobs/1` on CPUs 4-5.
     fn with_a_job(init: Init) -> Self {
         let tree = Self::new(init);
         tree.group(JOB, true);
@@ -47,14 +46,12 @@ impl Tree {
         tree
     }
 
-    /// With the job, adopted as application 1.
     fn with_an_adopted_job() -> Self {
         let mut tree = Self::with_a_job(Init::Other);
         tree.adopt(&group(JOB, None)).unwrap();
         tree
     }
 
-    /// On a machine with systemd where these processes are all there are.
     fn with_processes(processes: &[Shown]) -> Self {
         let mut tree = Self::with_a_job(Init::Systemd);
         for Shown(pid, parent, uid, group) in processes {
@@ -85,7 +82,6 @@ impl Tree {
     }
 }
 
-/// A process as `/proc` shows it: its number, parent, user and control group.
 struct Shown(u32, u32, u32, &'static str);
 
 #[test]
@@ -146,10 +142,8 @@ fn what_cannot_be_adopted_is_refused_with_a_hint() {
     ] {
         tree.adopt(&adoptee).unwrap_err().says(&[says]);
     }
-    // Nothing was changed, and nothing is managed.
     assert_eq!(tree.read(JOB_CPUS), "4-5\n");
     assert!(tree.enforcer.groups.apps.is_empty());
-    // A user's own may be adopted, but only once.
     tree.adopt(&group(JOB, Some(own))).unwrap();
     let around = adoptee(2, AdoptTarget::Cgroup("jobs".into()), None);
     let twice = tree.adopt(&around).unwrap_err();
@@ -261,7 +255,6 @@ fn the_last_process_of_a_scope_is_not_taken_out_of_it() {
     let error = tree.adopt(&pid(100, Some(7))).unwrap_err();
     error.says(&["--unit session-3.scope"]);
     assert!(!tree.path(&of_app(1, "")).exists());
-    // The other process stays behind.
     tree.adopt(&pid(101, Some(7))).unwrap();
 }
 
@@ -325,7 +318,6 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_no_c
     tell.send(Err("no".to_owned())).unwrap();
     assert_eq!(tree.set_by_others(), None);
     assert!(tree.enforcer.groups.apps[&APP].change.is_none());
-    // Answered, and shown later.
     ask(&mut tree, None);
     for _ in 0..2 {
         assert_eq!(tree.set_by_others(), None);
@@ -349,7 +341,6 @@ fn a_set_written_by_the_owner_of_a_group_is_reported_and_stays_after_its_release
             let found = tree.set_by_others().unwrap();
             assert_eq!(found.writer, Writer::User(own + 1));
         }
-        // Only root gives files away.
         Err(error) => assert_ne!(own, 0, "{error}"),
     }
     tree.release(1, Departure::ToItsOwner).unwrap();
@@ -373,7 +364,6 @@ fn a_group_with_more_groups_below_it_than_can_be_looked_through_is_not_managed()
     tree.adopt(&group(JOB, None)).unwrap();
     assert_eq!(tree.enforcer.too_many_groups(APP), None);
     assert_eq!(tree.enforcer.tasks(APP).processes, [7, 8]);
-    // Its owner makes more.
     stat(&tree, 1_000_000);
     assert_eq!(tree.enforcer.too_many_groups(APP), Some(1_000_000));
     assert_eq!(tree.enforcer.tasks(APP).processes, [7]);

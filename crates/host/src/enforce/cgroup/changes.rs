@@ -1,10 +1,8 @@
 //! Changes of CPUs requested from systemd, and what has come of them.
 //!
 //! systemd answers when it has taken an order, and writes to the group afterwards; an answer may come late, also as
-//! an error. So what a group has been set to is what its file shows. Until it shows what was requested, or while it
-//! shows something requested before (also if that was answered with an error: systemd may have done it later), no
-//! other program is taken to have set it. What fails is logged, and requested again by the next decision, which starts
-//! from what is in force.
+//! an error. So what a group has been set to is what its file shows. While it shows what was there before, or anything
+//! requested, no other program is taken to have set it. What fails is logged, and requested again by the next decision.
 //!
 //! Invariant: one decision waits for systemd no longer than its patience, however many units there are.
 
@@ -14,7 +12,6 @@ use crate::HostError;
 use mapper_model::{AppId, CpuSet};
 use std::time::{Duration, Instant};
 
-/// Between two reads of a file until it shows what was requested.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Sets that are remembered as requested: if systemd is behind by as many, it is stuck.
@@ -88,7 +85,6 @@ fn shown(group: &mut Group, cpus: &CpuSet) {
     }
 }
 
-/// Updates what has become of a change, by the answer and by what the file shows.
 pub(super) fn look(group: &mut Group, app: AppId, found: &CpuSet) {
     if group.expected.contains(found) {
         shown(group, found);

@@ -25,7 +25,6 @@ impl GroupDir {
         self.with_context("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
     }
 
-    /// Moves a process in, with all its threads.
     pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
         let pid = CgroupPid::from(u64::from(process));
         let written = self.cpuset().add_task_by_tgid(&pid);
@@ -37,7 +36,6 @@ impl GroupDir {
         CpuSetController::new(directory.clone(), directory, true)
     }
 
-    /// The error with the true path and the kernel's reason.
     fn with_context(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
         written.map_err(|error| HostError::write(value, &self.file(name), reason(&error)))
     }

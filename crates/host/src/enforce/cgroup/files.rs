@@ -7,8 +7,7 @@ use crate::procfs::read_cpu_list;
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::path::Path;
 
-/// Gives a group all CPUs of its parent except the exclusive ones of others. The kernel refuses an empty list while
-/// the group has members (ENOSPC), so every possible CPU is listed, of which the parent lets through its own.
+/// All CPUs of its parent but others' exclusive ones: the kernel refuses an empty list while the group has members.
 pub(super) fn give_all(group: &GroupDir, exclusive: &CpuSet) -> Result<(), HostError> {
     group.set_cpus(&possible_cpus()?.difference(exclusive))
 }
@@ -17,7 +16,6 @@ pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
     read_cpu_list(Path::new(POSSIBLE_CPUS))
 }
 
-/// Lists the CPUs that can ever be online.
 pub(super) const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
 const PREFIX: &str = "app-";
@@ -33,11 +31,9 @@ pub(super) fn group_number(name: &str) -> Option<u64> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// The most groups below that of an application that are read: each takes some system calls at every decision, and
-/// the owner of a group can make any number.
+/// Groups below an application's that are read at most: each takes some system calls at every decision.
 pub(super) const MOST_GROUPS: u64 = 256;
 
-/// How many groups there are below one, in all generations, by one read.
 pub(super) fn groups_below(group: &GroupDir) -> u64 {
     let stat = group.read("cgroup.stat").unwrap_or_default();
     let message = |line: &str| line.strip_prefix("nr_descendants ")?.trim().parse().ok();

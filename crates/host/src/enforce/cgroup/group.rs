@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// All groups below the root, and what finds others.
 #[derive(Debug)]
 pub(super) struct Groups {
     pub(super) root: GroupDir,
@@ -21,7 +20,6 @@ pub(super) struct Groups {
     pub(super) proc: ProcFs,
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
-    /// Groups of an earlier daemon, or of a released application, that still have members.
     pub(super) left_over: Vec<AppId>,
 }
 
@@ -31,7 +29,6 @@ pub(super) struct Group {
     /// What stood in `cpuset.cpus` when it was last written here, or found.
     pub(super) written: CpuSet,
     pub(super) origin: Origin,
-    /// The newest change requested from systemd, while the file does not show it.
     pub(super) change: Option<Asked>,
     /// Every set requested from systemd that the file has not shown yet, the newest last.
     pub(super) expected: Vec<CpuSet>,
@@ -40,7 +37,6 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group that nothing has been written to, except that `written` stood in it.
     pub(super) fn new(dir: GroupDir, origin: Origin, written: CpuSet) -> Self {
         Self {
             dir,
@@ -60,7 +56,6 @@ impl Group {
     }
 }
 
-/// Whether `cpuset.mems` of a group was written here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Memory {
     Unbound,
@@ -74,28 +69,23 @@ pub(super) struct Asked {
     pub(super) answer: Option<Outstanding>,
 }
 
-/// Where an application comes from, and so what is to be put back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
     /// Launched: its group was made for it and is removed after it.
     #[default]
     Launched,
-    /// Running processes that were moved into a group that was made for them.
     Moved(Homes),
-    /// A group that stays where it is.
     InPlace(InPlace),
     Unit {
         unit: UnitName,
-        /// Its group and the CPUs that systemd allowed it before, empty for all.
+        /// What was allowed before; empty: all.
         place: InPlace,
     },
 }
 
-/// A group that is not one of ours.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct InPlace {
-    /// Below the mount.
     pub(super) path: PathBuf,
     /// What was set before; empty: nothing, so all CPUs.
     pub(super) before: CpuSet,
@@ -104,10 +94,8 @@ pub(super) struct InPlace {
     pub(super) nodes_before: CpuSet,
 }
 
-/// The groups that processes were moved from, below the mount.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Homes {
-    /// Of the process that was named.
     pub(super) first: PathBuf,
     pub(super) each: BTreeMap<u32, Home>,
 }
@@ -120,7 +108,6 @@ pub(super) struct Home {
 }
 
 impl Origin {
-    /// Its group, if that is not one of ours.
     pub(super) const fn place(&self) -> Option<&InPlace> {
         match self {
             Self::InPlace(place) | Self::Unit { place, .. } => Some(place),
@@ -129,7 +116,6 @@ impl Origin {
     }
 }
 
-/// What manages the control groups of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Init {
     Systemd,
@@ -179,7 +165,6 @@ impl Groups {
         }
     }
 
-    /// Removes left-over groups that have become empty.
     pub(super) fn remove_left_over(&mut self) {
         for app in &self.left_over {
             self.dissolve_left_over(*app);
@@ -220,7 +205,6 @@ impl Groups {
         Ok(around)
     }
 
-    /// A group below the mount, or the mount itself.
     pub(super) fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
         let mount = GroupDir::open(&self.mount)?;
         match path.as_os_str().is_empty() {
@@ -243,8 +227,7 @@ impl Groups {
             .unwrap_or_else(|| HostError::file("find a group around", path, Errno::NOENT.into())))
     }
 
-    /// Whether systemd leaves a group to others: one that it is in is delegated. The delegated group itself is a unit
-    /// of systemd's, which writes the limits there.
+    /// Whether systemd leaves a group to others: one that it is in is delegated, but not the delegated group itself.
     pub(super) fn is_delegated(&self, path: &Path) -> bool {
         path.ancestors()
             .skip(1)

@@ -16,13 +16,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// The longest of a group's files that is read: lists of its processes and threads.
 const LONGEST: u64 = 16 << 20;
 
 /// How deep groups that a program makes within its own are read.
 pub(super) const DEPTH: u32 = 8;
 
-/// How every path below an open directory is resolved.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
@@ -66,7 +64,6 @@ impl GroupDir {
         })
     }
 
-    /// Makes a group right below this one. One that is there already is an error.
     pub(super) fn make(&self, name: &str) -> Result<Self, HostError> {
         let mode = Mode::from_raw_mode(0o755);
         rustix::fs::mkdirat(self.dir.as_fd(), name, mode)
@@ -74,7 +71,6 @@ impl GroupDir {
         self.beneath(Path::new(name))
     }
 
-    /// The group of that name right below this one, which is made if it is not there.
     pub(super) fn make_or_open(&self, name: &str) -> Result<Self, HostError> {
         match self.make(name) {
             Err(error) if error.errno() == Some(Errno::EXIST) => self.beneath(Path::new(name)),
@@ -113,7 +109,6 @@ impl GroupDir {
         opened.map_err(|errno| HostError::file("open", self.path.join(relative), errno.into()))
     }
 
-    /// One of its files, to be watched.
     pub(super) fn open_file(&self, name: &str) -> Result<OwnedFd, HostError> {
         self.open_beneath(Path::new(name), OFlags::RDONLY)
     }
@@ -142,7 +137,6 @@ impl GroupDir {
             .map_err(|source| HostError::write(value, &self.file(name), source))
     }
 
-    /// The names of the groups right below this one, in no particular order; none if they cannot be listed.
     pub(super) fn names_below(&self) -> Vec<String> {
         let mut names = Vec::new();
         // A descriptor of its own: the position in the list belongs to the open file.
@@ -168,7 +162,6 @@ impl GroupDir {
         names.filter_map(|name| self.beneath(Path::new(&name)).ok())
     }
 
-    /// Whether a process is in it or below it.
     pub(super) fn is_populated(&self) -> Result<Populated, HostError> {
         let text = self.read("cgroup.events")?;
         let message = |line: &str| line.strip_prefix("populated ").map(str::to_owned);
@@ -183,7 +176,6 @@ impl GroupDir {
         }
     }
 
-    /// Removes a group right below this one, with the empty ones below it, if it is empty.
     pub(super) fn remove_if_empty(&self, name: &str) -> Result<Removed, HostError> {
         let group = self.beneath(Path::new(name));
         match group.and_then(|group| group.is_populated()) {
@@ -212,8 +204,7 @@ impl GroupDir {
         }
     }
 
-    /// The user who owns one of its files. A group's delegatee owns the directory and a few of its files; those that
-    /// set its limits keep their owner.
+    /// Who owns one of its files: a delegatee owns the directory and a few files, not those that set limits.
     pub(super) fn owner_of(&self, name: &str) -> Result<u32, HostError> {
         let stat = rustix::fs::fstat(self.open_file(name)?);
         let stat =

@@ -10,10 +10,8 @@ pub(super) const PARTITION: &str = "cpuset.cpus.partition";
 pub(super) const ISOLATED: &str = "isolated";
 pub(super) const MEMBER: &str = "member";
 
-/// Whether a group is to be a partition.
 #[derive(Debug)]
 pub(super) enum Partition {
-    /// It was not requested.
     Member,
     Asked(Isolation),
 }
@@ -22,14 +20,11 @@ pub(super) enum Partition {
 pub(super) struct Isolation {
     /// Its exclusive CPUs; empty while it is none.
     pub(super) cpus: CpuSet,
-    /// Why it is none.
     pub(super) why_not: Option<String>,
-    /// Looks since then.
     pub(super) looks: u32,
 }
 
 impl Partition {
-    /// What is in force for a group that an earlier daemon left.
     pub(super) fn found(dir: &GroupDir) -> Self {
         match dir.read(PARTITION) {
             Ok(text) if text.starts_with(ISOLATED) => Self::Asked(Isolation {
@@ -47,7 +42,6 @@ impl Partition {
         }
     }
 
-    /// It is none any more, and why.
     pub(super) fn falls(&mut self, why: Option<String>) {
         if let Self::Asked(isolation) = self {
             isolation.cpus = CpuSet::new();
@@ -68,7 +62,6 @@ impl Partition {
     }
 }
 
-/// Makes a group the partition of these CPUs.
 pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
     write_list(dir, cpus)?;
     dir.set_cpus(cpus)?;
@@ -86,7 +79,6 @@ pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
     }
 }
 
-/// Makes a group a member of its parent's partition, whatever it was.
 pub(super) fn become_member(dir: &GroupDir) -> Result<(), HostError> {
     dir.write(PARTITION, MEMBER)?;
     write_list(dir, &CpuSet::new())

@@ -62,7 +62,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The group the daemon itself moves to when it sits in the root.
 const DAEMON: &str = "daemon";
 
 /// Confines applications by cpusets. See the [module](self).
@@ -74,8 +73,7 @@ pub struct CgroupEnforcer {
 }
 
 impl CgroupEnforcer {
-    /// Below a directory of a cgroup v2 file system, which is made if it does not exist. [`HostError::Missing`] says
-    /// what the machine lacks and how to fix that.
+    /// Below a directory of a cgroup v2 file system, which is made if it does not exist.
     pub fn open(root: &Path) -> Result<Self, HostError> {
         if !root.exists() {
             std::fs::create_dir(root).map_err(|source| HostError::file("create", root, source))?;
@@ -346,7 +344,6 @@ impl Membership for CgroupEnforcer {
             (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
                 return match self.units.restore(&self.groups, &group, departure) {
-                    // It has ended.
                     Err(error) if error.is_gone() => Ok(()),
                     result => result,
                 };

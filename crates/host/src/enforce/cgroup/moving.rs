@@ -14,12 +14,10 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Searches through a tree until no process is left behind, or of a group until it is empty. A program that forks
-/// faster is reported.
+/// Searches until no process is left behind; a program that forks faster is reported.
 const LOOKS: u32 = 32;
 
-/// Moves what was adopted by a process, until none is outside. After an error all are put back and the application is
-/// forgotten.
+/// Moves a process and its descendants in. After an error all are put back and the application is forgotten.
 pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostError> {
     let AdoptTarget::Pid(first) = adoptee.target else {
         return Ok(());
@@ -72,8 +70,7 @@ fn move_all(
     ))
 }
 
-/// Moves a process, if it is still the one that was found. The kernel takes a number: if that had become another
-/// process's by then, that process goes to where its parent is.
+/// The kernel takes a number: if that had become another process's, that process goes to where its parent is.
 fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result<(), HostError> {
     let Search { groups, adoptee } = search;
     let target = &adoptee.target;
@@ -103,8 +100,7 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     }
 }
 
-/// Moves the processes of an adopted application back to where they were. One that cannot be moved stays, with all
-/// CPUs. Returns the first error; all are logged.
+/// Moves processes back to where they were, or leaves them with all CPUs. Returns the first error; all are logged.
 pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
     let proc = &groups.proc;
     let mut stay = BTreeSet::new();

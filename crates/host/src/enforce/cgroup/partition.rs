@@ -30,10 +30,8 @@ use mapper_model::{AppId, CpuSet};
 use rustix::thread::CapabilitySet;
 use std::path::Path;
 
-/// Looks after which a partition that does not stand is tried again.
 pub(super) const TRY_AGAIN: u32 = 10;
 
-/// What the groups around the applications' claim for their partitions.
 #[derive(Debug)]
 pub(super) struct Partitions {
     claimed: CpuSet,
@@ -49,7 +47,6 @@ impl Partitions {
         Self { claimed }
     }
 
-    /// Gives an application CPUs, with or without a partition around them.
     pub(super) fn set(
         &mut self,
         groups: &mut Groups,
@@ -120,7 +117,6 @@ impl Partitions {
         outcome
     }
 
-    /// Another program has set CPUs for an application: a partition would override it.
     pub(super) fn yield_to_others(&mut self, groups: &mut Groups, app: AppId) {
         let group = groups.apps.get(&app);
         if group.is_none_or(|group| group.partition.exclusive().is_none()) {
@@ -132,7 +128,6 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Checks that partitions still stand, and spreads the threads in those that do.
     pub(super) fn look(&mut self, groups: &mut Groups) {
         let mut standing = Vec::new();
         for (app, group) in &mut groups.apps {
@@ -145,7 +140,6 @@ impl Partitions {
                     continue;
                 }
                 Ok(text) => format!("the kernel says {:?}", text.trim_end()),
-                // It has just ended.
                 Err(error) if error.is_gone() => continue,
                 Err(error) => chain(&error),
             };
@@ -201,7 +195,6 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Dissolves all, as no daemon will follow them.
     pub(super) fn dissolve_all(&mut self, groups: &mut Groups) {
         for (app, group) in &mut groups.apps {
             if group.partition.exclusive().is_some() {
@@ -233,7 +226,6 @@ impl Partitions {
         Ok(())
     }
 
-    /// Makes the groups around claim no more than is in use.
     fn let_go(&mut self, groups: &Groups) {
         let used = groups.exclusive_cpus();
         if used == self.claimed {
@@ -301,7 +293,6 @@ fn spread(groups: &Groups, app: AppId) {
     }
 }
 
-/// Makes an application a member again, on the CPUs that it has.
 fn leave(groups: &mut Groups, app: AppId, why: &str) -> Result<(), HostError> {
     let Some(group) = groups.apps.get_mut(&app) else {
         return Ok(());

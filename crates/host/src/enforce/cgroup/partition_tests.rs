@@ -7,11 +7,9 @@ use super::tests::{APP, ROOT, Tree, of_app};
 use super::*;
 use std::fs;
 
-/// What the group above the root claims.
 const CLAIMED: &str = "mapper.slice/cpuset.cpus.exclusive";
 
 impl Tree {
-    /// With an application that is isolated on CPUs 0-3.
     fn with_an_isolated_application() -> Self {
         let mut tree = Self::new(Init::Other);
         tree.admit(1);
@@ -59,7 +57,6 @@ fn an_isolated_application_moves_with_its_partition_and_those_around_claim_what_
         }
         assert_eq!(tree.enforcer.exclusive(), set(all));
     }
-    // An application that did not request it has nothing to do with it.
     assert_eq!(tree.enforcer.standing(AppId(3)), Standing::Member);
     assert_eq!(tree.app(3, PARTITION), MEMBER);
 }

@@ -14,28 +14,22 @@ use mapper_model::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How long requests are repeated.
 const PERSISTENCE: Duration = Duration::from_secs(60);
 
-/// Between two requests, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The units of systemd that are managed, or were: the connection to systemd, and what is still to be restored.
 #[derive(Debug)]
 pub(super) struct Units {
     pub(super) systemd: Systemd,
-    /// What is left of the time that this decision may wait for systemd.
     pub(super) patience: Duration,
     /// Units that were released and do not have what they had before.
     pub(super) restoring: Vec<Restoring>,
 }
 
-/// A unit that was released, and what it is to have again.
 #[derive(Debug)]
 pub(super) struct Restoring {
     owed: Owed,
-    /// What it has answered so far.
     asked: Asked,
     since: Instant,
     again: Instant,
@@ -49,13 +43,10 @@ struct Owed {
     before: CpuSet,
 }
 
-/// What came of asking systemd.
 #[derive(Debug)]
 enum Asked {
     Done,
-    /// It has no such unit any more.
     Ended,
-    /// These answers are still due.
     Late(Vec<Outstanding>),
     Failed(String),
 }
@@ -97,7 +88,6 @@ impl Owed {
 }
 
 impl Asked {
-    /// Processes the answers that have come.
     fn look(&mut self) {
         let Self::Late(answers) = self else {
             return;
@@ -119,7 +109,6 @@ impl Asked {
         }
     }
 
-    /// Why a unit does not have its CPUs, if it does not.
     fn trouble(&self) -> Option<&str> {
         match self {
             Self::Done | Self::Ended => None,
@@ -158,7 +147,6 @@ impl Units {
         serde_json::to_value(owed).unwrap_or_default()
     }
 
-    /// Gives a group that is not one of ours what it had before.
     pub(super) fn restore(
         &mut self,
         groups: &Groups,
@@ -191,8 +179,7 @@ impl Units {
         }
     }
 
-    /// Restores the memory nodes of a unit through systemd. A failure is logged: its memory stays where it is, and the
-    /// unit runs on.
+    /// Restores the memory nodes of a unit through systemd. A failure is logged: its memory stays where it is.
     pub(super) fn give_nodes_back(&mut self, groups: &Groups, unit: &UnitName, before: CpuSet) {
         // As with CPUs, the kernel refuses an empty list: all nodes come first.
         let all = groups.root.read_cpus(ALL_NODES).ok();
@@ -252,7 +239,6 @@ impl Units {
         Err(error)
     }
 
-    /// What a unit that was released does not have again yet.
     pub(super) fn restoring_of(&self, unit: &UnitName) -> Option<CpuSet> {
         let of_it = |restoring: &&Restoring| restoring.owed.unit == *unit;
         Some(self.restoring.iter().find(of_it)?.owed.before.clone())

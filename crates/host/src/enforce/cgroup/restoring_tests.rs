@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const PATH: &str = "system.slice/a.service";
 
-/// The sets requested of systemd, in order, and how it answers from now on.
 #[derive(Clone, Default)]
 struct Asked {
     sets: Arc<Mutex<Vec<String>>>,
@@ -39,7 +38,6 @@ fn refused() -> Option<Result<(), String>> {
     Some(Err("not now".to_owned()))
 }
 
-/// The unit, which is allowed these CPUs.
 fn state(allowed: &str) -> UnitState {
     UnitState {
         nodes: CpuSet::new(),
@@ -49,7 +47,6 @@ fn state(allowed: &str) -> UnitState {
 }
 
 impl Tree {
-    /// A machine with systemd and a unit that was allowed CPUs 0-3, adopted as application 1.
     fn with_a_unit(asked: &Asked) -> Self {
         let mut tree = Self::new(Init::Systemd);
         tree.group(PATH, true);
@@ -83,7 +80,6 @@ fn a_release_that_systemd_has_not_answered_is_reported_and_retried() {
     let error = tree.release(1, Departure::ForGood).unwrap_err();
     error.says(&["no answer yet; retrying"]);
     assert_eq!(tree.enforcer.unfinished(), Unfinished::Restoring);
-    // Once systemd does what is requested there is nothing left to do.
     tree.enforcer.units.restoring[0].give_up_waiting();
     asked.answer(Some(Ok(())));
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -108,7 +104,6 @@ fn requests_are_repeated_with_growing_pauses_for_a_minute() {
     for second in 0..120 {
         let before = asked.sets().len();
         units.restore_again(start + Duration::from_secs(second));
-        // The answer comes from another thread.
         while units.restoring.iter_mut().any(Restoring::is_late) {
             std::thread::yield_now();
         }
@@ -191,7 +186,6 @@ fn a_set_that_was_requested_before_and_comes_late_is_not_foreign() {
         tree.write(file, late);
         assert_eq!(tree.set_by_others(), None);
     }
-    // Reported as failed, and done all the same.
     asked.answer(refused());
     apply(&mut tree, "3").unwrap_err();
     tree.write(file, "3\n");

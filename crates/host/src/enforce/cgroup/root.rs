@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 /// The magic number of cgroup v2 in `statfs(2)`.
 pub(super) const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 
-/// The group that mapper's units hold for the applications (`deploy/mapper-apps.service`), below the
-/// mount of the file system.
+/// The group that mapper's units hold for the applications (`deploy/mapper-apps.service`).
 const UNIT: &str = "mapper.slice/mapper-apps.service";
 
 /// Where to make groups if no place is named: in the subtree that was delegated to this process; as root, in the
-/// group of mapper's own unit if that runs, else in `mapper.slice` at the top. [`HostError::Missing`] says what the
-/// machine lacks and how to fix that.
+/// group of mapper's own unit if that runs, else in `mapper.slice` at the top.
 pub fn find_root() -> Result<PathBuf, HostError> {
     let mounts = read_small(Path::new("/proc/self/mounts"))?;
     let Some(mount) = cgroup2_mount(&mounts) else {
@@ -73,7 +71,6 @@ pub(super) fn missing(why: impl Into<String>, hint: &str) -> HostError {
     HostError::Missing(Missing::new("control groups", why, hint))
 }
 
-/// Makes the cpuset controller available in the groups below one.
 pub(super) fn hand_down_cpuset(dir: &GroupDir) -> Result<(), HostError> {
     let file = "cgroup.subtree_control";
     let enabled = dir.read(file)?;

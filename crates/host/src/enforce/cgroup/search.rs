@@ -24,9 +24,7 @@ pub(super) fn refused(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Identity {
     Same,
-    /// It has ended; its number may be another's.
     Gone,
-    /// It belongs to this user.
     Anothers(u32),
 }
 
@@ -38,11 +36,9 @@ pub(super) fn anothers(target: &AdoptTarget, process: &ProcessStat, user: u32) -
     )
 }
 
-/// What the daemon's unit denies by default, and how to permit it.
 const DROP_IN: &str = "the daemon's unit keeps it from writing to groups that are not its own: install the \
     drop-in adopt.conf (see \"Manage what runs already\" in operating.md), or adopt a unit";
 
-/// Why a file that has to be written later could not be.
 pub(super) fn not_writable(target: &AdoptTarget, error: HostError) -> HostError {
     match error.errno() {
         Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
@@ -131,7 +127,6 @@ impl Search<'_> {
     }
 }
 
-/// Whether a group belongs to an application that is managed in a group of ours.
 fn is_of_an_application(path: &Path, root: &Path) -> bool {
     path.strip_prefix(root)
         .ok()
@@ -140,7 +135,6 @@ fn is_of_an_application(path: &Path, root: &Path) -> bool {
         .is_some_and(|name| group_number(name).is_some())
 }
 
-/// A path relative to the mount, whether it was given with the mount or below it.
 pub(super) fn below_mount(
     mount: &Path,
     path: &Path,

@@ -59,8 +59,7 @@ pub(super) fn moves(free: &[Placed], bound: &[Placed], cpus: &CpuSet) -> Vec<Pla
     }
 }
 
-/// Spreads the threads of an application over its isolated CPUs. `all` is what an unbound thread may use; the kernel
-/// cuts it to the group's set, also later.
+/// Spreads threads over isolated CPUs. `all`: what an unbound thread may use; the kernel cuts it to the group's set.
 pub(super) fn spread(proc: &ProcFs, threads: &[ThreadId], cpus: &CpuSet, all: &CpuSet) {
     if cpus.len() < 2 {
         return;

@@ -50,7 +50,6 @@ impl UnitName {
         &self.0
     }
 
-    /// The D-Bus interface of its kind.
     fn interface(&self) -> &'static str {
         match self.0.rsplit_once('.').map(|(_, kind)| kind) {
             Some("scope") => "org.freedesktop.systemd1.Scope",
@@ -73,7 +72,6 @@ pub(super) struct UnitState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Property {
     Cpus,
-    /// NUMA nodes, in the form of a CPU list.
     MemoryNodes,
 }
 
@@ -93,7 +91,6 @@ impl Property {
     }
 }
 
-/// A connection to systemd that is made when it is first needed.
 #[derive(Debug, Default)]
 pub(super) struct Systemd(Option<Sender<Job>>);
 
@@ -102,14 +99,12 @@ enum Job {
     Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
 
-/// An answer that has not come yet.
 #[derive(Debug)]
 pub(super) struct Outstanding(Receiver<Result<(), String>>);
 
 #[derive(Debug)]
 pub(super) enum Change {
     Done,
-    /// systemd takes its time.
     Late(Outstanding),
 }
 
@@ -125,7 +120,6 @@ impl Outstanding {
 }
 
 impl Systemd {
-    /// What systemd says of a unit.
     pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
         let (answer, answered) = channel();
         self.submit(Job::Look(unit.clone(), answer), unit)?;
@@ -136,8 +130,7 @@ impl Systemd {
         }
     }
 
-    /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set. systemd answers when it has taken the
-    /// order, and writes to the group soon after.
+    /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set.
     pub(super) fn set(
         &mut self,
         unit: &UnitName,
@@ -186,7 +179,6 @@ fn no_answer() -> String {
     format!("no answer within {} ms", PATIENCE.as_millis())
 }
 
-/// Makes one call after another, on one connection for as long as it lasts.
 fn serve(jobs: &Receiver<Job>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -345,7 +337,6 @@ pub(super) type Script = Box<dyn FnMut(&UnitName, &CpuSet) -> Option<Result<(), 
 
 #[cfg(test)]
 impl Systemd {
-    /// A fake instead of the machine's. Every unit has this state.
     pub(super) fn scripted(state: UnitState, mut script: Script) -> Self {
         let (jobs, arriving) = channel();
         std::thread::spawn(move || {

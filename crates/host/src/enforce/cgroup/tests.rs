@@ -9,7 +9,6 @@ use std::fs;
 
 pub(super) const APP: AppId = AppId(1);
 
-/// The daemon's root below the mount.
 pub(super) const ROOT: &str = "mapper.slice/apps";
 
 /// A cgroup file system of plain files, which keep what is written to them, and the enforcer that works on it. What
@@ -35,7 +34,6 @@ impl Tree {
         }
     }
 
-    /// The enforcer of another daemon.
     pub(super) fn prepare(&self) -> Result<CgroupEnforcer, HostError> {
         CgroupEnforcer::prepare(&self.path(ROOT), self.mount.path(), self.init)
     }
@@ -62,7 +60,6 @@ impl Tree {
         fs::write(self.path(file), text).unwrap();
     }
 
-    /// Makes a group, or changes whether it is populated.
     pub(super) fn group(&self, path: &str, populated: bool) {
         fake_group(&self.path(path), populated);
     }
@@ -82,7 +79,6 @@ impl Tree {
         self.enforcer.apply(AppId(app), &cpus).unwrap();
     }
 
-    /// The set that others have written for application 1.
     pub(super) fn set_by_others(&mut self) -> Option<ForeignSet> {
         self.enforcer.set_by_others(APP)
     }
@@ -116,7 +112,6 @@ fn fake_group(path: &Path, populated: bool) {
     fs::write(path.join("cgroup.events"), events).unwrap();
 }
 
-/// A file of the group of an application, below the mount.
 pub(super) fn of_app(app: u64, file: &str) -> String {
     format!("{ROOT}/app-{app}/{file}")
 }
