@@ -1,9 +1,9 @@
 //! Results of checks of programs on this machine: which team modes are safe, which is fastest.
 //!
-//! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`
-//! (`~/.local/state/mapper/teams`), with one entry for each set of libraries it was checked with. A new file is renamed
-//! over the old one, so that readers need no lock. Writers take turns by a lock on the file `.lock` in the folder: each
-//! adds to what the one before wrote. What cannot be read counts as not checked, and the user is warned.
+//! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`, with one entry for
+//! each set of libraries it was checked with. A new file is renamed over the old one, so that readers need no lock;
+//! writers take turns by a lock on `.lock` in the folder. What cannot be read counts as not checked, and the user is
+//! warned.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -8,7 +8,6 @@
 //!    ◄──────── error number, or nothing: the pipe closes on exec ── (127 or 126)
 //! ```
 //! If the launcher dies before the go, the pipe ends and the child exits: it never runs a program unmanaged.
-//! Afterwards it does not depend on the launcher's life.
 
 use crate::environment::{Assignment, Environment};
 use crate::failure::LAUNCHER_FAILED;

@@ -1,8 +1,6 @@
-//! The descriptors the launcher was started with.
-//!
-//! The program gets all of them as they are. The launcher must neither take a number that was free and means something
-//! (0 to 2), nor hold the other end of anything longer than the program does: a pipe the program closes has to end, a
-//! lock it releases has to be free.
+//! The descriptors the launcher was started with, all of which the program gets. The launcher must neither take a
+//! number that was free and means something (0 to 2), nor hold anything open for longer than the program does: a pipe
+//! the program closes has to end, a lock it releases has to be free.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 

@@ -1,12 +1,8 @@
-//! The identity of a program, so that results about it are not applied to another.
-//!
-//! A program is identified by the build ids that linkers put into ELF files: its own and those of the libraries it
-//! loads at start (which the dynamic loader lists); where there is none, by a checksum of the contents. Recompiling the
-//! program or updating its OpenMP runtime therefore makes it another.
+//! The identity of a program, so that results about it are not applied to another: the build ids of its ELF file and of
+//! the libraries that the loader lists; where there is none, a checksum of the contents.
 //!
 //! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) only runs the program
-//! proper. Its arguments then are part of the identity, and so are the contents of small files that they name. What a
-//! script imports or reads by itself is not read.
+//! proper. Its arguments then are part of the identity, and so are the contents of small files that they name.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};

@@ -1,10 +1,9 @@
 //! Which OpenMP runtime a program contains or is linked with, according to its file.
 //!
 //! The shim cannot serve a runtime that is part of the program, and virtual teams serve only libgomp: the user shall
-//! know that at the start. Read are the libraries that the file names itself (not those that these name in turn), the
-//! symbols it defines, and if it was stripped of symbols, names in its constants. Only what is needed is read, up to a
-//! bound, so that large programs, and files that claim to be large, cost little. A program that names no runtime may
-//! load one later, as Python does. The file is data: whatever cannot be read counts as unknown.
+//! know that at the start. Read are the libraries that the file names itself, the symbols it defines, and if it was
+//! stripped of symbols, names in its constants, up to a bound. A program that names no runtime may load one later, as
+//! Python does. The file is data: whatever cannot be read counts as unknown.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,8 +1,6 @@
-//! Finding the program and executing it, as a shell would.
-//!
-//! A name without a slash is searched in `PATH`. What is not there is *not found* (127); what is there but cannot be
-//! executed is *not executable* (126). Searching first lets the launcher fail before it requests CPUs; the error of
-//! `execve` decides. A text file without an interpreter is given to `/bin/sh`, as shells and `execvp` do.
+//! Finding the program and executing it, as a shell would: what is not in `PATH` is *not found* (127); what is there
+//! but cannot be executed is *not executable* (126). Searching first lets the launcher fail before it requests CPUs;
+//! the error of `execve` decides. A text file without an interpreter is given to `/bin/sh`, as shells and `execvp` do.
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use anyhow::Context;

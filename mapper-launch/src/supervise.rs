@@ -1,9 +1,8 @@
 //! Supervising the program until it ends.
 //!
-//! The launcher reads its signals one by one from a signalfd. It reaps the program, and orphans of the program, which
-//! the kernel hands to it as their subreaper, so that the program's processes stay below the launcher while both live.
-//! It passes signals on as [`forwarding`](crate::forwarding) decides. When the program stops, the launcher stops by the
-//! same signal, so that a shell sees its job stopped; the shell's SIGCONT goes to both.
+//! The launcher reads its signals one by one from a signalfd and passes them on as [`forwarding`](crate::forwarding)
+//! decides. It reaps the program, and as subreaper its orphans. When the program stops, the launcher stops by the same
+//! signal, so that a shell sees its job stopped; the shell's SIGCONT goes to both.
 
 use crate::forwarding::{self, Addressee, Arrival, Decision, Origin};
 use crate::signal_state::suffer;

@@ -1,13 +1,10 @@
 //! How long a thread that waits at a barrier spins before it sleeps.
 //!
-//! *Problem.* A thread that waits for others can spin, which is quickest when each has a CPU, or sleep, which leaves its
-//! CPU to the one it waits for. libgomp decides once, at start, and spins for milliseconds; a program that is confined to
-//! fewer CPUs afterwards loses that at each barrier.
-//!
-//! *Approach.* Spin about as long as it takes to sleep and be woken, [`SPIN_TIME`]: a thread that waits longer loses at
-//! most as much again, one that waits less never sleeps. libgomp counts turns of its loop instead of time, and a turn
-//! (one load, one `pause`) takes 4 ns on some processors and 60 ns on others, so a turn is timed here, on the processor
-//! that the program is about to run on. Measurements: `docs/book/src/adr/0003-waiting.md`.
+//! Spinning is quickest when each thread has a CPU; sleeping leaves the CPU to the one it waits for. libgomp decides
+//! once, at start, and spins for milliseconds, which a program that is confined to fewer CPUs afterwards loses at each
+//! barrier. So threads spin about as long as it takes to sleep and be woken, [`SPIN_TIME`]. libgomp counts turns of its
+//! loop (one load, one `pause`), which take 4 ns on some processors and 60 ns on others, so a turn is timed here, on
+//! the processor that the program is about to run on. Measurements: `docs/book/src/adr/0003-waiting.md`.
 
 use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};

@@ -2,12 +2,10 @@
 //!
 //! A signal does not say whether it was sent to one process or to its group, and the launcher must pass on only the
 //! former (see [`forwarding`](crate::forwarding)). The witness is a second process in the launcher's group that blocks
-//! all signals and does nothing. No one addresses it, so a signal that is pending there was sent to the group. The
-//! kernel visits the newest member of a group first: when a signal reaches the launcher, the witness has it already.
-//! Pending signals cannot be taken back; when one has been seen, a new witness replaces the old one.
-//!
-//! While the launcher is stopped because the program is, and the program is continued or ends by itself, the witness
-//! continues the launcher.
+//! all signals and does nothing: a signal that is pending there was sent to the group. The kernel visits the newest
+//! member of a group first, so the witness has a signal before the launcher. Pending signals cannot be taken back; when
+//! one has been seen, a new witness replaces the old one. It also continues a stopped launcher when the program runs or
+//! ends.
 //!
 //! It has another name than the launcher, so that `pkill mapper-launch` does not reach it, and ends with the launcher.
 

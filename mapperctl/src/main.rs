@@ -1,8 +1,5 @@
-//! Shows and explains what mapperd does.
-//!
-//! Asks the daemon over its socket and prints the answer: a table for people, as wide as their
-//! terminal and in colour only there, or with `--json` the reply itself for programs. Nothing is
-//! computed here; what a view shows is in the reply.
+//! Shows and explains what mapperd does: a table for people, in colour only on a terminal, or with `--json` the reply
+//! itself for programs. Nothing is computed here; what a view shows is in the daemon's reply.
 
 mod adopt_view;
 mod arguments;

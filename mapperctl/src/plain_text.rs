@@ -1,7 +1,5 @@
-//! Text for a terminal: of bounded width, and never able to steer it.
-//!
-//! Names and command lines come from users. Control characters in them, which
-//! a terminal would obey, are shown as `?`.
+//! Text for a terminal: of bounded width, and never able to steer it. Control characters in names and command lines,
+//! which a terminal would obey, are shown as `?`.
 
 use std::fmt::Write;
 

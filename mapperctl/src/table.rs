@@ -1,8 +1,6 @@
-//! Aligned columns that fit a terminal.
-//!
-//! Every column is as wide as its widest cell. When that is too much for the terminal, columns that may shrink do,
-//! the widest first, down to their least width; their cells are cut. When even that is too much, columns that can be
-//! done without are left out, the first named first. Below a row may stand a note, wrapped.
+//! Aligned columns that fit a terminal, each as wide as its widest cell. When that is too much, columns that may shrink
+//! do, the widest first, down to their least width; then columns that can be done without are left out, the first named
+//! first. Below a row may stand a note, wrapped.
 
 use crate::plain_text::{Width, columns, cut, harmless, wrapped};
 use anstyle::Style;

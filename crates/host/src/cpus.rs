@@ -1,11 +1,9 @@
-//! Which CPUs may be given out.
+//! Which CPUs may be given out: online ∩ what this daemon is allowed (its own affinity, or the effective set of its
+//! group) ∖ isolated ∖ those the operator reserves. All of it can change while the daemon runs, so it is read for every
+//! decision.
 //!
-//! Usable CPUs = online ∩ what this daemon is allowed (its own affinity, or the effective set of the group it was
-//! delegated) ∖ isolated ∖ those the operator reserves. All of it can change while the daemon runs (hotplug, a
-//! container's limit), so it is read again for every decision.
-//!
-//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to isolated CPUs alone: then they are meant
-//! to be used.
+//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to them alone: then they are meant to be
+//! used.
 
 use crate::HostError;
 use crate::enforce::masks;

@@ -1,8 +1,5 @@
-//! What this machine offers to mapper, and what would have to be done for more.
-//!
-//! Each finding is one thing mapper uses where it is there: whether it is, what was seen, why it is missing, and the
-//! remedy. Nothing is changed. Findings hold for this process: a service may have other rights than its operator's
-//! shell.
+//! What this machine offers to mapper, why something is missing, and the remedy. Nothing is changed. Findings hold for
+//! this process: a service may have other rights than its operator's shell.
 
 use crate::enforce::cgroup;
 use crate::observe::{self, HardwareCounters};

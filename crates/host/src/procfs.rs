@@ -1,11 +1,8 @@
-//! Small, bounded readers of `/proc`.
+//! Small, bounded readers of `/proc` (`proc(5)`), or of any directory that looks like it.
 //!
-//! Reading every process of a machine each interval must be cheap, and what is read is not trusted: a process chooses
-//! its own name, ends while it is being read, and its number may be used again. So each file is read in one go into a
-//! buffer of fixed size, fields are found from the end of the process name, and every number comes with the start
-//! time that tells a reused number from the process that had it before. Formats are those of `proc(5)`.
-//!
-//! Readers work on any directory that looks like `/proc`, so tests use fixtures.
+//! A process chooses its own name, ends while it is being read, and its number may be used again. So each file is read
+//! in one go into a buffer of fixed size, fields are found from the end of the process name, and every number comes
+//! with the start time that tells a reused number from the process that had it before.
 
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet, ThreadId};

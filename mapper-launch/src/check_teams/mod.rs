@@ -1,18 +1,14 @@
 //! `mapper-launch --check-teams -- PROGRAM`: which team modes does this program tolerate here, and
 //! which is fastest when it has few CPUs?
 //!
-//! The program is run plainly a few times, then in each mode on one CPU and under an allocation that changes every
-//! 300 µs, without a daemon ([`trial`]). A mode is *safe* if the program ended as plainly every time, and printed the
-//! same. If two plain runs print different things, or more than can be kept, only the exit status is compared, and
-//! that is reported. Of the safe modes the *fastest* is the one with the shortest run on one CPU, if it is faster than
-//! those before it by more than [`WORTH`]. All start with as many threads as there are CPUs: what counts is their speed
-//! when CPUs are taken from them. If none is safe, the program is to run without the runtime interface.
+//! The program is run plainly a few times, then in each mode on one CPU and under an allocation that changes every 300
+//! µs, without a daemon ([`trial`]). A mode is *safe* if the program ended as plainly every time, and printed the same;
+//! where plain runs print different things, or more than can be kept, only the exit status is compared. Of the safe
+//! modes the *fastest* is the one with the shortest run on one CPU, by more than [`WORTH`]. All start with as many
+//! threads as there are CPUs: what counts is their speed when CPUs are taken from them.
 //!
-//! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way. Then there is
-//! no result, and what was recorded before stays.
-//!
-//! The result goes to the [`catalogue`](crate::catalogue), where `--teams auto` looks it up. It is evidence, not proof:
-//! it holds for what the program did in these runs.
+//! A program that fails by itself, or starts no parallel region, was most likely called in a wrong way: then there is
+//! no result, and what was recorded before stays. The [`catalogue`](crate::catalogue) is evidence, not proof.
 
 mod trial;
 

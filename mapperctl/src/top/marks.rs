@@ -1,7 +1,5 @@
-//! The letter and the colour that stand for an application.
-//!
-//! Letters always, for people who cannot distinguish the colours. An application keeps its mark for as long as it
-//! runs, whatever comes and goes beside it.
+//! The letter and the colour that stand for an application for as long as it runs. Letters always, for people who
+//! cannot distinguish the colours.
 
 use mapper_control::schema::AppStatus;
 use mapper_model::AppId;

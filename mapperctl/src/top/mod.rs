@@ -1,8 +1,6 @@
-//! `mapperctl top`: which application has which CPUs, now.
-//!
-//! A picture of the machine with each hardware thread marked by the application that holds it, above a
-//! table of the applications. It is drawn anew from every status that the daemon sends; when the daemon
-//! goes away the last picture stays, marked as old, and the next daemon is waited for.
+//! `mapperctl top`: which application has which CPUs, now: a picture of the machine above a table of the applications,
+//! drawn anew from every status. When the daemon goes away the last picture stays, marked as old, and the next daemon
+//! is waited for.
 
 mod machine_map;
 mod marks;

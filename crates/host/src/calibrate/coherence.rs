@@ -1,9 +1,8 @@
 //! Shared counters: the cost of two threads writing the same cache line in turn [SAM-MPH §3.1, Fig. 1].
 //!
-//! Two threads on two CPUs increment a counter alternately and do some work of their own after each increment. The more
-//! work, the fewer transfers of the line for each cycle. This is measured at three distances: on one core, in one
-//! socket, across sockets. Where the distances differ in speed, placement matters; where the work hides the transfers,
-//! it does not.
+//! Two threads increment a counter alternately, with some work of their own in between: on one core, in one socket,
+//! across sockets. Where the distances differ in speed, placement matters; where the work hides the transfers, it does
+//! not.
 
 use super::pin;
 use crate::HostError;

@@ -1,17 +1,10 @@
-//! A one-time characterisation of the machine by micro-benchmarks.
+//! A one-time characterisation of the machine by micro-benchmarks, since when a rate is a bottleneck depends on the
+//! machine.
 //!
-//! *Problem.* When a rate is a bottleneck depends on the machine: on its clock, its memory, the connection of its
-//! sockets. The defaults are those of the papers' machines of 2012 to 2014.
-//!
-//! *Approach.* As in the papers [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself:
-//! - [`coherence`]: two threads increment shared counters in turn, at several distances in the machine and with more
-//!   and more work of their own in between;
-//! - [`bandwidth`]: all cores of a node stream through memory of each node;
-//! - [`pipeline`]: two threads compute on one core, with more and less parallelism between instructions.
-//!
-//! [`thresholds`] draws the thresholds from that, by pure functions of the measured points. What a machine does not
-//! have cannot be measured (one socket has no other): then the default is kept and the reason recorded. The result,
-//! [`Calibration`], holds thresholds, reasons and points, and the [`Fingerprint`] of the only machine it is valid for.
+//! As in the papers [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself: [`coherence`],
+//! [`bandwidth`] and [`pipeline`]. [`thresholds`] draws the thresholds from that, by pure functions of the measured
+//! points. What a machine does not have cannot be measured (one socket has no other): then the default is kept and the
+//! reason recorded. A [`Calibration`] is valid only for the machine of its [`Fingerprint`].
 //!
 //! Invariants: every measurement is bounded in time, also when other programs hold the CPUs; of several rounds the
 //! best counts, as other programs can only slow a round down; the machine is not changed.

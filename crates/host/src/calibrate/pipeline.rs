@@ -1,9 +1,7 @@
 //! Two threads on one core: how much they slow each other, by how much parallelism their instructions have.
 //!
-//! A thread multiplies and adds in one or several independent chains [SAM-MPH Fig. 1, "ILP"]: one chain leaves the core
-//! idle most of the time, eight keep it busy. Each number of chains runs alone on a core and together with a second such
-//! thread on the other hardware thread. The code counts its instructions itself, two a step of a chain, so that no
-//! hardware counter is needed.
+//! A thread multiplies and adds in one to eight independent chains [SAM-MPH Fig. 1, "ILP"], alone on a core and
+//! together with a second such thread on the other hardware thread. The code counts its instructions itself.
 
 use super::pin;
 use crate::HostError;

@@ -63,8 +63,8 @@ impl Thresholds {
         "llc_misses_per_s",
     ];
 
-    #[must_use]
     /// In the order of [`Self::KEYS`].
+    #[must_use]
     pub const fn values(&self) -> [Option<f64>; 6] {
         [
             self.clock_hz,

@@ -1,9 +1,8 @@
 //! Putting a CPU set in force for an application.
 //!
 //! An application is a tree of processes that began with one program under a launcher. An [`Enforcer`] admits that
-//! first process before it runs the program, so that nothing it starts escapes, and then confines all its threads.
-//! [`cgroup`] writes `cpuset.cpus` of a group: one write confines every thread, now and later. [`affinity`] needs no
-//! privilege: it sets the affinity of every thread of the tree; a program can undo it until the next interval.
+//! first process before it runs the program, so that nothing it starts escapes. [`cgroup`] writes `cpuset.cpus` of a
+//! group; [`affinity`] needs no privilege and sets every thread, which a program can undo until the next interval.
 //!
 //! Invariants: a write is read back ([`Confine::effective`]), so that the next decision starts from what is in
 //! force; an application that is released while it runs gets all CPUs back.

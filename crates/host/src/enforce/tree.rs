@@ -1,21 +1,18 @@
 //! Which processes belong to which application, where no control group says so.
 //!
-//! A program forks, its children fork, some in between end, and what they leave behind gets another parent. The tree
-//! is followed from one list of all processes to the next by parent, group and session numbers. A process belongs to
-//! an application when
+//! The tree is followed from one list of all processes to the next. A process belongs to an application when
 //! 1. it belonged to it before (same number, same start time), or
 //! 2. its parent does, or
-//! 3. its parent is the launcher of the application and that launcher is dedicated to it: it makes itself the reaper
-//!    of orphans, so that children of processes that ended come back to it. One that had other children when the
-//!    application came, or launched two, is not; children that run the launcher's own program are its helpers; or
+//! 3. its parent is the launcher of the application and dedicated to it: it makes itself the reaper of orphans. One that
+//!    had other children when the application came, or launched two, is not; children that run the launcher's own program
+//!    are its helpers; or
 //! 4. the leader of its process group or session is, or was, a member: this finds orphans that went to the system's
 //!    reaper.
 //!
-//! The launcher itself is never a member of what it launches; where it is a member of another application (launchers
-//! nest), rule 3 comes before rule 2. The first process, the kernel's threads and this process are never members,
-//! whatever names them as parent: a wrong number in one place must not confine the whole machine. What escapes all
-//! four (it left group and session, and its parent ended between two lists with no launcher to fall to) is lost: a
-//! limit of this way that control groups do not have.
+//! The launcher itself is never a member of what it launches; where launchers nest, rule 3 comes before rule 2. The
+//! first process, the kernel's threads and this process are never members: a wrong number in one place must not confine
+//! the whole machine. A process that left group and session, and whose parent ended between two lists with no launcher
+//! to fall to, is lost: a limit that control groups do not have.
 
 use crate::procfs::{ProcessStat, TaskKind};
 use mapper_model::AppId;

@@ -1,13 +1,12 @@
 //! Memory traffic of an application, through the kernel's resource control file system (`resctrl`).
 //!
 //! Server processors count, for each monitoring group, the bytes between last-level cache and memory (Intel MBM, AMD
-//! QoS). Each application gets a group of its own under `mon_groups`; threads that a member starts belong to it,
-//! others are written into its `tasks`. The counts of all cache domains are added up, also by node where the node of
-//! each cache is known. The kernel widens the processor's short counters as long as they are read now and then.
+//! QoS). Each application gets a group under `mon_groups`; threads that a member starts belong to it, others are
+//! written into its `tasks`. The counts of all cache domains are added up, also by node where the node of each cache is
+//! known.
 //!
 //! A processor has few groups; an application beyond them has no reading. A domain without a count (`Unavailable`)
 //! makes the whole reading absent: a sum with a part missing would look like a fall. What is read stays cumulative.
-//! The sum is only shown; from the traffic of each node the policy `nucore` infers where data are.
 
 use super::source::{CounterSource, Subject};
 use crate::Missing;

@@ -1,13 +1,10 @@
 //! Whether an application is counted by its threads or by its control group.
 //!
-//! *Problem.* Each event of each thread is a file descriptor, and their number is limited: 20,000 descriptors are
-//! 2,800 threads with seven events. A program counted only in part has no meaningful speed.
-//!
-//! *Approach.* Beyond the budget an application with a control group of its own is counted by that: a descriptor for
-//! each event and each *CPU it holds*, however many threads there are. That does not show single threads, so threads
-//! come first. A program returns to them only when they would take half of the budget, so that one whose threads come
-//! and go at the limit does not change each interval: the two ways cannot be compared, and each change costs an
-//! interval's measurement.
+//! Each event of each thread is a file descriptor, and their number is limited. A program counted only in part has no
+//! meaningful speed, so beyond the budget an application is counted by its control group: a descriptor for each event
+//! and each *CPU it holds*. That does not show single threads, so threads come first. A program returns to them only
+//! when they would take half of the budget: the two ways cannot be compared, and each change costs an interval's
+//! measurement.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {

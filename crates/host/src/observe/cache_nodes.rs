@@ -1,8 +1,5 @@
-//! On which node each last-level cache is, by the kernel's number for it.
-//!
-//! `resctrl` names its monitoring domains by these numbers (`mon_L3_03`), those under
-//! `/sys/devices/system/cpu/cpu*/cache/index*/id`. A cache that serves CPUs of several nodes (a split socket) is on
-//! none of them: its traffic cannot be divided.
+//! On which node each last-level cache is, by the kernel's number for it (`cpu*/cache/index*/id`), which `resctrl` uses
+//! too (`mon_L3_03`). A cache that serves CPUs of several nodes (a split socket) is on none of them.
 
 use crate::procfs::read_small;
 use mapper_model::{CpuSet, NodeId};

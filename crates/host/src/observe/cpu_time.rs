@@ -1,8 +1,8 @@
 //! CPU time of an application: shows activity where nothing shows speed.
 //!
-//! The kernel keeps a clock of each process, in nanoseconds, with the CPU time of all its threads, ended ones included;
-//! one call reads it, without privilege. What a process had used when it ended is kept in the sum. Processes that start
-//! and end between two readings are missed, unless the application has a control group, whose own sum is exact.
+//! The kernel's clock of a process has the CPU time of all its threads, ended ones included. What a process had used
+//! when it ended is kept in the sum. Processes that start and end between two readings are missed, unless the
+//! application has a control group, whose own sum is exact.
 
 use super::source::{CounterSource, Subject};
 use mapper_model::{AppId, Reading};

@@ -1,10 +1,9 @@
 //! How each micro-architecture counts the events that mapper wants.
 //!
-//! The kernel's names for cycles and instructions mean the same everywhere. Other events (misses of the last-level
-//! cache, snoops, stalls) have no such name or one that means something else on each processor: the kernel's generic
-//! `cache-misses` are misses of L2 on AMD and refills of L1 on Arm. So each micro-architecture has a data file in
-//! `events/` with the raw encodings, the published name and source of each, what a count includes beyond its name, and
-//! for an event that is not offered the reason.
+//! Other events than cycles and instructions have no name of the kernel's, or one that means something else on each
+//! processor: `cache-misses` are misses of L2 on AMD and refills of L1 on Arm. So each micro-architecture has a data
+//! file in `events/` with the raw encodings, the published name and source of each, what a count includes beyond its
+//! name, and for an event that is not offered the reason.
 //!
 //! Invariants, tested for every file: each event is either encoded or lacking; each encoding is the one that
 //! `events/recorded.tsv` has from independent sources; no processor is described by two files of the same PMU.

@@ -1,19 +1,17 @@
 //! Hardware counters of each thread, through `perf_event_open(2)`.
 //!
-//! Cycles and instructions of one thread must come from the same stretch of time, or their ratio means nothing; there
-//! may be more events than registers; threads come and go. So the events of a thread form one group that the kernel
-//! counts together and that is read in one call, with the share of time in which it counted. Groups are opened when a
-//! thread is first seen and closed when it is gone.
+//! Cycles and instructions of one thread must come from the same stretch of time, or their ratio means nothing. So the
+//! events of a thread form one group that the kernel counts together and that is read in one call, with the share of
+//! time in which it counted. Where the counters do not suffice, a thread has several groups, between which the kernel
+//! switches; each value comes with the times of its own group. On a hybrid machine each kind of core has groups, whose
+//! values are added up.
 //!
-//! How the processor counts each event is in [`super::event_table`]. Only user mode is counted, which needs no
-//! privilege up to `kernel.perf_event_paranoid` 2. An event that the processor lacks is left out and reported; without
-//! cycles and instructions the whole source is missing. Where the counters do not suffice for all events, a thread has
-//! several groups, between which the kernel switches; each value comes with the times of its own group. A hybrid
-//! machine has groups for each kind of core, whose values are added up.
+//! Only user mode is counted, which needs no privilege up to `kernel.perf_event_paranoid` 2. An event that the
+//! processor lacks ([`super::event_table`]) is reported; without cycles and instructions the whole source is missing.
 //!
-//! Each event of each thread is a file descriptor. The limit of open files is raised as far as allowed; beyond it an
-//! application is counted by its control group on each of its CPUs ([`super::budget`]), and without one further
-//! threads are not counted. What a group used on a CPU is reported as a thread with a number that no thread has.
+//! Each event of each thread is a file descriptor. Beyond the limit of open files an application is counted by its
+//! control group on each of its CPUs ([`super::budget`]), and without one further threads are not counted. What a group
+//! used on a CPU is reported as a thread with a number that no thread has.
 
 use super::budget::{Needs, Way, way};
 use super::offer::{Described, Offer, Wanted, lack};

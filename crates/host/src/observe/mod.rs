@@ -1,8 +1,7 @@
 //! What applications do: hardware counters, progress, CPU time.
 //!
-//! No machine offers everything: a virtual machine often has no hardware counters, and only OpenMP programs report
-//! progress. Each kind is a [`CounterSource`] that adds what it knows to an application's [`Reading`]; [`probe`] finds
-//! out at start which of them work here and why the others do not. The best value that is there is used later.
+//! No machine offers everything, and only OpenMP programs report progress. Each kind is a [`CounterSource`] that adds
+//! what it knows to an application's [`Reading`]; [`probe`] finds out at start which of them work here.
 //!
 //! Invariants: readings are raw and cumulative; a source never invents a value (what is not known stays absent);
 //! nothing an application does makes a source fail as a whole.

@@ -1,12 +1,11 @@
 //! What the PMUs of this machine can count, before anything is opened.
 //!
-//! The processor's name, its [event tables](super::event_table) and the kernel's list of PMUs give a list of events
-//! for each kind of core. A machine with one kind of core has one PMU, which takes raw events. One with several
-//! (hybrid x86, big.LITTLE) has a PMU for each kind that counts a thread only while it runs on such a core; an event
-//! must then be counted by all of them, and every PMU is addressed by its number.
+//! A machine with one kind of core has one PMU, which takes raw events. One with several (hybrid x86, big.LITTLE) has a
+//! PMU for each kind that counts a thread only while it runs on such a core; an event must then be counted by all of
+//! them, and every PMU is addressed by its number.
 //!
-//! Without a table only events of the kernel with a sure meaning are counted: cycles, instructions, and on Intel,
-//! where it is architectural, misses of the last-level cache.
+//! Without a [table](super::event_table) only events of the kernel with a sure meaning are counted: cycles,
+//! instructions, and on Intel, where it is architectural, misses of the last-level cache.
 
 use super::event_table::EventTable;
 use super::processor::Processor;

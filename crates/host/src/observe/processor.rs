@@ -1,8 +1,5 @@
-//! Which processor this is, as far as it decides which events can be counted.
-//!
-//! x86 processors are identified by CPUID, Arm ones by the register `MIDR`; the kernel prints both in `/proc/cpuinfo`.
-//! Only the first processor is read: those of one kernel have the same maker, and where their cores differ (hybrid),
-//! the kernel offers one PMU for each kind.
+//! Which processor this is, by CPUID or Arm's `MIDR`, as `/proc/cpuinfo` shows them. Only the first is read: where the
+//! cores of a machine differ (hybrid), the kernel offers one PMU for each kind.
 
 use std::fmt;
 

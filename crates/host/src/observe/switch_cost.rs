@@ -1,12 +1,9 @@
 //! What counting costs each time a CPU switches from one thread to another.
 //!
-//! *Problem.* Hardware counters belong to a thread, so the kernel saves and sets them at every context switch. On a
-//! bare machine that takes about a microsecond. In a virtual machine each register may be a call of the hypervisor, and
-//! programs whose threads wait for one another switch tens of thousands of times a second: counting costs too much.
-//!
-//! *Approach.* Two threads on one CPU hand a word to and fro, in short batches that are counted and not in turn. The
-//! fastest batch of each kind counts, since others were disturbed. The result is the difference, for one context
-//! switch. Reasons: `docs/book/src/adr/0017-what-counting-costs.md`.
+//! The kernel saves and sets counters at every context switch. On a bare machine that takes about a microsecond; in a
+//! virtual machine each register may be a call of the hypervisor. Two threads on one CPU hand a word to and fro, in
+//! short batches that are counted and not in turn; the fastest batch of each kind counts, since others were disturbed.
+//! Reasons: `docs/book/src/adr/0017-what-counting-costs.md`.
 
 use mapper_model::ThreadId;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};

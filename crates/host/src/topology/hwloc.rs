@@ -4,8 +4,7 @@
 //! - *Node*: the NUMA node whose CPUs include the thread; among several (memory of two kinds on one node) the one with
 //!   the fewest CPUs, then the lowest number, which is the ordinary memory.
 //! - *Last-level cache*: the outermost cache above the thread, if more than one core shares it. Where every cache is
-//!   private to a core (hidden by a hypervisor), the socket counts as one: a cache for each core would say that no two
-//!   cores are near each other.
+//!   private to a core (hidden by a hypervisor), the socket counts as one.
 //! - *Distances*: the latency matrix of the firmware (SLIT), if it covers every node.
 //! - *Rank*: hwloc's efficiency of CPU kinds, on hybrid machines.
 //!

@@ -1,8 +1,8 @@
 //! Confinement by thread affinity, for machines and users without control groups.
 //!
-//! Affinity is a property of each thread, new threads copy their creator's, and no call changes all threads of a
-//! tree. So after a change the threads without the new mask are set, until a search finds none: a thread that one
-//! not yet set created meanwhile has the old mask. Each interval checks the masks of all threads again.
+//! New threads copy the affinity of their creator, and no call changes all threads of a tree. So after a change the
+//! threads without the new mask are set, until a search finds none. Each interval checks the masks of all threads
+//! again.
 //!
 //! *Programs that pin themselves.* A thread that narrows its mask within the CPUs of its application keeps that mask.
 //! When the application's set changes it gets the part of its own mask within the new set or, if that is empty, the
@@ -10,9 +10,8 @@
 //! reaches beyond the application's CPUs is taken back at the next interval. A thread first seen with a narrower mask
 //! has chosen it too (OpenMP runtimes pin their threads), unless it is one that this enforcer has just replaced.
 //!
-//! *Cost.* Process numbers ascend, and one read shows the newest. While it stays the same nothing was started; else
-//! only larger numbers are new. All processes are read when numbers have wrapped around, when an application
-//! arrives, and every twenty intervals, in case they wrapped around unnoticed.
+//! *Cost.* Process numbers ascend, and one read shows the newest: only larger numbers are new. All processes are read
+//! when numbers have wrapped around, when an application arrives, and every twenty intervals.
 //!
 //! *Limit.* An ordinary user cannot set threads of set-uid programs; this is logged once for each application.
 

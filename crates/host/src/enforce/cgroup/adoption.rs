@@ -1,7 +1,7 @@
 //! Adopting what already runs.
 //!
-//! - *A process* is moved, with all its descendants, into a group made for it. The group each came from is kept; at
-//!   the release it goes back there, and what was started meanwhile goes where the first process goes.
+//! - *A process* is moved, with all its descendants, into a group made for it; at the release each goes back to the
+//!   group it came from, and what was started meanwhile goes where the first process goes.
 //! - *A control group* that is delegated (or on a machine without systemd) stays, and its `cpuset.cpus` is written.
 //! - *A unit of systemd* stays, and systemd changes its CPUs (`systemd`).
 //!

@@ -1,7 +1,5 @@
-//! What is written to a group: its CPUs, its memory nodes, its processes.
-//!
-//! cgroups-rs opens files by path. The path of a descriptor (`/proc/self/fd/N`) leads it to the directory that is
-//! open, whatever has become of its name meanwhile.
+//! What is written to a group. cgroups-rs opens files by path; the path of a descriptor (`/proc/self/fd/N`) leads it to
+//! the directory that is open, whatever has become of its name meanwhile.
 
 use super::group_dir::GroupDir;
 use crate::HostError;

@@ -1,10 +1,9 @@
 //! One control group as an open directory.
 //!
 //! The daemon is root and writes below directories that others may rename, remove or fill meanwhile. So a group is
-//! opened once, beneath a directory that is open already (`openat2` with `RESOLVE_BENEATH`: no link is followed and no
-//! path leads out), and its files are opened relative to that descriptor. systemd's `RestrictSUIDSGID=` forbids
-//! openat2, since its filter cannot check its flags: then every part of the path is opened by itself, to the same
-//! effect. A group that was removed and made anew under the same name is another one, and is not written to.
+//! opened once, beneath a directory that is open already (`openat2`; where systemd's `RestrictSUIDSGID=` forbids that,
+//! part by part), without following links, and its files relative to that descriptor. A group that was made anew under
+//! the same name is another one, and is not written to.
 
 use crate::HostError;
 use mapper_model::CpuSet;

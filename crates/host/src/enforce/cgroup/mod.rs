@@ -1,17 +1,14 @@
-//! Confinement by control groups, version 2: one group with a cpuset for each application.
+//! Confinement by control groups, version 2: one group `app-<id>` with a cpuset for each application.
 //!
-//! One write of `cpuset.cpus` confines every thread in a group, and whatever a member forks is a member.
-//!
-//! Groups are made below one directory, the *root*, that only this daemon writes to: a subtree delegated by systemd,
-//! or a directory made by root (`root` finds it, unless it is named). A group is named `app-<id>`. The root must hold
-//! no process itself once controllers are enabled below it ([cgroup-v2.rst, "No Internal Process Constraint"]), so a
-//! daemon that was started in it moves to a group `daemon` beside the applications. What runs already can be adopted,
-//! also in a group of another owner (`adoption`).
+//! One write of `cpuset.cpus` confines every thread in a group, and whatever a member forks is a member. Groups are
+//! made below one directory, the *root*, that only this daemon writes to (`root` finds it, unless it is named). The
+//! root must hold no process itself ([cgroup-v2.rst], "No Internal Process Constraint"), so a daemon that was started
+//! in it moves to a group `daemon`. What runs already can be adopted (`adoption`).
 //!
 //! Invariants: only groups that this enforcer made, or that a permitted user adopts, are written to; only those it
 //! made are removed, when the kernel says that they are empty.
 //!
-//! [cgroup-v2.rst, "No Internal Process Constraint"]: https://docs.kernel.org/admin-guide/cgroup-v2.html
+//! [cgroup-v2.rst]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 mod adoption;
 #[cfg(test)]

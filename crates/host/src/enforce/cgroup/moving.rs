@@ -1,7 +1,5 @@
-//! Moving the processes that were adopted, there and back.
-//!
-//! A list of processes is old by the time one of them is moved: it may have ended, its number may be another's, and it
-//! may have started more. So each is checked before it is moved and afterwards, and all until none is left.
+//! Moving adopted processes, there and back. A list of processes is old by the time one of them is moved, so each is
+//! checked before it is moved and afterwards, and all until none is left.
 
 use super::files::collect_tasks;
 use super::group::{Groups, Homes, Origin};

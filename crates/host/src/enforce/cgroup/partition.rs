@@ -1,22 +1,20 @@
 //! Isolated partitions: CPUs that only one application uses.
 //!
-//! A cpuset keeps an application on its CPUs and does not keep others away from them. A *partition* of the kernel
-//! does: its CPUs leave the set of every group outside it, and with `isolated` the scheduler does not balance there
-//! and unbound work of the kernel stays away. Groups of applications are *remote* partitions ([cgroup-v2.rst,
-//! cpuset.cpus.partition], Linux 6.7): none of the groups around them is a partition, but `cpuset.cpus.exclusive` of
-//! each must hold their CPUs. To make one takes `CAP_SYS_ADMIN`.
+//! The CPUs of a *partition* of the kernel leave the set of every group outside it; with `isolated` the scheduler does
+//! not balance there and unbound work of the kernel stays away. Groups of applications are *remote* partitions
+//! ([cgroup-v2.rst], cpuset.cpus.partition, Linux 6.7): none of the groups around them is a partition, but
+//! `cpuset.cpus.exclusive` of each must hold their CPUs. To make one takes `CAP_SYS_ADMIN`.
 //!
-//! An application moves with its partition: the groups around claim old and new CPUs, its own
-//! `cpuset.cpus.exclusive` and `cpuset.cpus` are written, and the groups around release what is unused. After each
-//! write the state of the partition is read. If it does not stand (`isolated invalid`), the application becomes a
-//! member of the machine's partition again, on the same CPUs, and its standing says why. Its next change of CPUs
-//! tries again, and so does every tenth look.
+//! An application moves with its partition: the groups around claim old and new CPUs, its own files are written, and
+//! the groups around release what is unused. If the partition does not stand then (`isolated invalid`), the application
+//! becomes a member on the same CPUs, and its standing says why. Its next change tries again, and so does every tenth
+//! look.
 //!
 //! Invariants: the CPUs of a partition are in no other set that this enforcer writes, as the kernel would dissolve the
 //! partition (and, as of 6.12, keep its CPUs from all until the group is a member again); a group becomes a member
 //! before it is left or removed.
 //!
-//! [cgroup-v2.rst, cpuset.cpus.partition]: https://docs.kernel.org/admin-guide/cgroup-v2.html
+//! [cgroup-v2.rst]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 use super::files::{collect_tasks, give_all, name_of, possible_cpus};
 use super::group::{Group, Groups};

@@ -1,9 +1,8 @@
 //! Restoring the CPUs that an adopted group or unit had.
 //!
-//! A group is written directly. The CPUs of a unit are systemd's to set, which may be slow or refuse. Then the release
-//! says so, and the request is repeated with growing pauses for a minute, also after the last application has gone,
-//! and by the next daemon. What a unit had is forgotten only when it has it again, has ended, is managed again, or
-//! could not be given it for that long, which is logged as an error.
+//! A group is written directly. The CPUs of a unit are systemd's to set, which may be slow or refuse: then the request
+//! is repeated with growing pauses for a minute, also by the next daemon. What a unit had is forgotten only when it has
+//! it again, has ended, is managed again, or could not be given it for that long, which is logged as an error.
 
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};

@@ -1,9 +1,7 @@
-//! Threads on isolated CPUs, which the kernel does not balance.
+//! Threads on isolated CPUs, which the kernel does not balance: a thread stays on the CPU of the one that started it.
 //!
-//! In an isolated partition a thread stays on the CPU of the thread that started it, however many others are there.
-//! So at each look the threads that run or wait for a CPU are counted by CPU, and those that share one while another
-//! has fewer are moved: by a mask of one CPU that is widened again immediately, so that the program sees the mask it
-//! had. Threads that chose a mask of their own within the set keep it.
+//! So at each look the threads that run or wait are counted by CPU, and those that share one while another has fewer
+//! are moved: by a mask of one CPU that is widened again immediately. Threads that chose a mask within the set keep it.
 
 use crate::enforce::masks;
 use crate::procfs::ProcFs;

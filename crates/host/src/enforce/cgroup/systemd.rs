@@ -1,8 +1,7 @@
-//! CPU sets of systemd's units, which systemd writes itself.
+//! CPU sets of systemd's units, which systemd writes itself: the next `daemon-reload` undoes what others write there.
 //!
-//! systemd owns the groups of its units: the next `daemon-reload` undoes what others write there. So the CPUs of a
-//! unit are changed by setting its `AllowedCPUs=` over D-Bus, at run time only (until the next boot). A bus may be
-//! slow or stuck, and decisions must not wait for it: a thread makes the calls, and callers wait a bounded time.
+//! So `AllowedCPUs=` is set over D-Bus, at run time only (until the next boot). A bus may be slow or stuck, and
+//! decisions must not wait for it: a thread makes the calls, and callers wait a bounded time.
 
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet};
