@@ -97,8 +97,7 @@ impl Catalogue {
             .write(true)
             .open(self.folder.join(".lock"))?;
         match retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive)) {
-            // The folder is on a file system without locks (some of the network): there an entry may be lost if another
-            // is recorded in the same instant, while with an error this one surely is.
+            // On a file system without locks an entry may be lost in a race; with an error this one surely is.
             Ok(()) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(lock),
             Err(error) => Err(error.into()),
         }

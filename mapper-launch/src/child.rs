@@ -62,7 +62,6 @@ impl WaitingChild {
         self.pid
     }
 
-    /// Sets variables and lets the child execute the program.
     pub(crate) fn release(self, set: &[Assignment]) -> StartingChild {
         let mut message = Vec::new();
         for assignment in set {

@@ -24,17 +24,13 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Milliseconds a thread of libomp spins before it sleeps, the least above none. It yields its CPU as it spins, so
-/// spinning costs little where threads share a CPU; sleeping immediately takes 1.5 times as long where each has one.
+/// Milliseconds a thread of libomp spins, yielding its CPU: with 0, a barrier takes 1.5 times as long on own CPUs.
 const BLOCK_TIME: &str = "1";
 
-/// libomp sets the affinity of each of its threads to the CPUs the program starts with, even when it is not to bind
-/// any. The thread would never run on a CPU that the program is given later. Only `disabled` prevents that.
+/// Else libomp keeps each of its threads on the CPUs that the program starts with, also without binding.
 const AFFINITY: &str = "disabled";
 
-/// Programs of gcc's `-fsanitize=address` end if another library was loaded before the sanitizer's, as a preloaded one
-/// is; it could keep calls from the sanitizer. The shim passes all of those on. It is set for all programs, as any may
-/// start others that were compiled so.
+/// Programs of gcc's `-fsanitize=address`, and those that any program starts, end if a library comes before theirs.
 const ASAN_ORDER: &str = "verify_asan_link_order";
 
 const BINDING: [&str; 4] = [
@@ -60,12 +56,10 @@ pub(crate) struct Runtime {
     pub(crate) token: String,
 }
 
-/// What the daemon granted, as far as the program needs to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) cpu_count: u32,
     pub(crate) machine_cpus: u32,
-    /// The runtime interface, if it is on.
     pub(crate) runtime: Option<Runtime>,
 }
 
@@ -220,7 +214,6 @@ mod tests {
         Environment::new(entries.iter().map(|e| CString::new(*e).unwrap()).collect())
     }
 
-    /// Terms with these threads: the default if the text is empty; `env`: from the environment.
     fn terms(teams: TeamMode, threads: &str) -> Terms {
         let threads = match threads {
             "" => Some(Threads::by_default(teams)),
@@ -322,7 +315,6 @@ mod tests {
         ] {
             assert_eq!(environment.get(name), None);
         }
-        // Waiting matters all the same.
         assert!(environment.get("GOMP_SPINCOUNT").is_some());
     }
 

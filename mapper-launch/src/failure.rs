@@ -9,7 +9,6 @@ pub(crate) const LAUNCHER_FAILED: u8 = 125;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
-    /// What to print, if anything.
     pub(crate) message: String,
 }
 

@@ -97,7 +97,6 @@ fn is_openmp(library: &Path) -> bool {
     runtimes.any(|runtime| name.starts_with(runtime.as_bytes()))
 }
 
-/// The libraries that the loader would load; none for what it does not load, such as scripts.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     // The program itself would run if it were not dynamically linked.
     let is_dynamic = fs::read(program).is_ok_and(|bytes| {

@@ -31,11 +31,10 @@ use std::time::{Duration, Instant};
 
 /// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; one that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
-
 const NO_MODE_IS_SAFE: u8 = 1;
 
-#[must_use]
 /// Everything `mapper-launch` does. Returns the exit status.
+#[must_use]
 pub fn run(started: StartedWith) -> u8 {
     descriptors::reserve_standard_streams();
     match try_run(started) {
@@ -206,8 +205,7 @@ fn managed(
         assignments(launched, shim.path(), environment)
     });
     let starting = child.release(&set);
-    // Whether it runs now or has ended already, because it could not be executed or in any other way: the pipe says
-    // which. A file system that does not answer is not the launcher's to judge.
+    // The pipe says whether it runs. A file system that does not answer is not the launcher's to judge.
     while supervisor.until_readable(starting.as_fd(), Instant::now() + PATIENCE)? == Event::Late {}
     if let Some(obstacle) = starting.obstacle() {
         return Err(program.not_run(obstacle));
@@ -241,7 +239,6 @@ fn managed(
 
 enum Shim {
     Found(PathBuf),
-    /// It is wanted, and not there.
     Missing,
     Unwanted,
 }
@@ -328,11 +325,9 @@ fn assignments(
     environment::assignments(&reply.terms, &granted, SpinTurns::measured(), environment)
 }
 
-/// The exit status. When the terminal's signal ended the program, it ends the launcher in the same way: an interactive
-/// shell then knows that Ctrl-C was meant for the whole command, a loop, say, and not only for this program.
+/// A program that the terminal's signal ended ends the launcher likewise: a shell then ends the whole command.
 fn end(ending: Ending) -> u8 {
     if let Ending::KilledFromTerminal(signal) = ending {
-        // No core of the launcher beside the program's.
         let _ = nix::sys::prctl::set_dumpable(false);
         suffer(signal);
     }

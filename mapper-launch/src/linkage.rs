@@ -22,8 +22,7 @@ use std::ops::Range;
 const GOMP_MARK: &[u8] = b"GOMP_SPINCOUNT";
 const KMP_MARK: &[u8] = b"KMP_BLOCKTIME";
 
-/// The beginning of each runtime's messages, which no other program has reason to hold. Written backwards, so that the
-/// launcher does not hold it either.
+/// The beginning of each runtime's messages, written backwards, so that the launcher does not hold it.
 const GOMP_SAYS_BACKWARDS: &[u8] = b" :pmogbil";
 const KMP_SAYS_BACKWARDS: &[u8] = b"# rorrE :PMO";
 
@@ -33,14 +32,12 @@ const KMP_FUNCTION: &[u8] = b"__kmpc_fork_call\0";
 
 /// Bytes of the longest build id that is sent.
 const LONGEST_BUILD_ID: usize = 64;
-
 const LONGEST_PATH: usize = 4096;
 
 /// Bytes that are read of a file at most. Sections may claim any size, and in a sparse file they have it.
 const MOST_READ: u64 = 256 << 20;
 
-/// What is known of the file at `path`; `None` if it does not exist. Of a file that may be executed and not read only
-/// the path is known. A path that is not UTF-8 is converted with replacement characters.
+/// `None` if it does not exist. Of a file that may be executed and not read only the path is known.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
     known_of(&path, File::open(&path))
@@ -69,7 +66,6 @@ fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
         Ok(FileKind::Elf32) => {
             read::<object::elf::FileHeader32<Endianness>>(&bounded, &mut program);
         }
-        // A script, whose interpreter may load a runtime.
         _ => {}
     }
     Some(program)
@@ -139,8 +135,7 @@ fn linked<'d, Elf: FileHeader<Endian = Endianness>>(
     })
 }
 
-/// The runtime whose function the program itself defines. The names are searched in the whole string table first, where
-/// most programs have neither.
+/// The names are searched in the whole string table first, where most programs have neither.
 fn runtime_by_symbols<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
 ) -> Option<LinkedOpenMp> {
@@ -168,8 +163,7 @@ fn runtime_by_symbols<'d, Elf: FileHeader<Endian = Endianness>>(
     })
 }
 
-/// The runtime that the constants of a stripped program name. One that is linked with libraries may name a runtime's
-/// variable because it sets it: there the runtime's messages decide.
+/// A program linked with libraries may set a runtime's variable: there the runtime's messages decide.
 fn runtime_by_constants<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'d, Elf, &'d Bounded>,
     interpreted: bool,
@@ -185,7 +179,6 @@ fn runtime_by_constants<'d, Elf: FileHeader<Endian = Endianness>>(
     holds(KMP_MARK, KMP_SAYS_BACKWARDS).then_some(LinkedOpenMp::StaticLibomp)
 }
 
-/// A text that the compiler shall not put into this program.
 fn forwards(backwards: &[u8]) -> Vec<u8> {
     black_box(backwards).iter().rev().copied().collect()
 }
@@ -221,7 +214,6 @@ mod tests {
 
     const NOTHING: &str = "int main(void){return 0;}\n";
 
-    /// A program compiled from this, in a folder of its own.
     fn program(compiler: &str, source: &str, flags: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (text, program) = (folder.path().join("p.c"), folder.path().join("p"));
@@ -338,7 +330,6 @@ mod tests {
         }
     }
 
-    /// Makes the header of a section claim this size.
     fn claim(program: &Path, section: &str, size: u64) {
         use object::read::elf::SectionHeader as _;
         let mut bytes = std::fs::read(program).unwrap();

@@ -8,7 +8,6 @@ use crate::failure::Failure;
 
 /// `MPOL_INTERLEAVE` with `MPOL_F_STATIC_NODES` (linux/mempolicy.h).
 const INTERLEAVE_STATIC: libc::c_long = 3 | (1 << 15);
-
 const NODES: &str = "/sys/devices/system/node/has_memory";
 
 /// Nodes that a mask has room for: more than any kernel has.

@@ -14,8 +14,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-
-/// Runs files of no format the kernel knows.
 const SHELL: &CStr = c"/bin/sh";
 
 #[derive(Debug)]
@@ -167,7 +165,6 @@ fn executable(place: &Path) -> Result<(), Errno> {
     if kind.is_dir() {
         return Err(Errno::EISDIR);
     }
-    // Opening a pipe would wait for a writer.
     if !kind.is_file() {
         return Err(Errno::EACCES);
     }

@@ -46,12 +46,10 @@ impl Report {
             Ok(reply) => in_words(&reply),
             Err(error) => format!("no report: {error}"),
         };
-        // A failed write is no reason to fail.
         let _ = writeln!(self.to, "mapper-launch: {text}");
     }
 }
 
-/// One line, the most important first.
 fn in_words(reply: &ReportReply) -> String {
     let account = &reply.account;
     let seconds = |ns: u64| ns as f64 * 1e-9;
@@ -124,7 +122,6 @@ mod tests {
         let expected = "fft: managed for 10.0 s on 2 to 4 CPUs, given 25.0 CPU-seconds, used 24.0; promised \
              85 %, achieved 97 % of its fair-share performance, below the promise in 1 of 8 intervals";
         assert_eq!(in_words(&reply(account)), expected);
-        // A program without samples.
         let text = in_words(&reply(Account::default()));
         let says = "not judged: it ran too briefly or was idle";
         assert!(text.contains(says), "{text}");

@@ -89,7 +89,6 @@ fn is_shim(path: &[u8], shim: &Path) -> bool {
         || identity(path).is_some_and(|file| identity(shim) == Some(file))
 }
 
-/// The value of `LD_PRELOAD` with the shim before what the user has there.
 pub(crate) fn preload(shim: &Path, users: Option<&OsStr>) -> OsString {
     let mut value = shim.as_os_str().to_owned();
     let listed = users.map_or(&b""[..], OsStr::as_bytes);
@@ -208,7 +207,6 @@ mod tests {
             ("/outer/libmapper_omp.so", Some(ours)),
             (outer, Some("/u/tool.so:/l/libmapper_omp.so")),
             ("/l/libmapper_omp.so:/outer/libmapper_omp.so", Some(ours)),
-            // These are the user's own.
             ("/u/tool.so", None),
             ("/u/not-libmapper_omp.so", None),
             ("", None),

@@ -35,8 +35,7 @@ impl SignalState {
     }
 }
 
-/// Does to this process what a signal does by default, even if it was ignored. Returns after a stop and its end, or
-/// immediately where the kernel does nothing.
+/// Does to this process what a signal does by default, even if it was ignored. Returns after a stop and its end.
 pub(crate) fn suffer(signal: c_int) {
     // Terminals send none of the real-time signals, which nix does not know.
     let Ok(signal) = Signal::try_from(signal) else {

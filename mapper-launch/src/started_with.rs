@@ -6,15 +6,11 @@ use std::os::unix::ffi::OsStringExt;
 /// The arguments of `main`.
 #[derive(Debug)]
 pub struct StartedWith {
-    /// The command line, the launcher's own name first.
     pub(crate) words: Vec<OsString>,
-    /// The environment, entry by entry as it came.
     pub(crate) environment: Vec<CString>,
-    /// Where the kernel reads the command line.
     pub(crate) title: TitleMemory,
 }
 
-/// The memory that `/proc/<pid>/cmdline` shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TitleMemory {
     start: *mut c_char,

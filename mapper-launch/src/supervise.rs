@@ -28,12 +28,10 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// The status as a shell shows it.
     pub(crate) fn status(self) -> u8 {
         match self {
             Self::Exited(status) => status,
             Self::Killed(signal) | Self::KilledFromTerminal(signal) => {
-                // Signal numbers end at 64.
                 u8::try_from(128 + signal).unwrap_or(u8::MAX)
             }
         }
@@ -80,13 +78,11 @@ impl Supervisor {
         SignalFd::with_flags(&SigSet::all(), flags).context("open a signalfd")
     }
 
-    /// The signals' descriptor, which must stay open.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.signals.as_fd()
     }
 
-    /// From now on signals to the group are distinguished from others. Not needed before the program runs: until then,
-    /// what is sent twice ends the child the first time.
+    /// Not needed before the program runs: until then, what is sent twice ends the child the first time.
     pub(crate) fn watch_group(&mut self) {
         self.witness = Witness::start(self.title, self.child);
     }
@@ -205,7 +201,6 @@ impl Supervisor {
                     self.witness = None;
                 }
             } else if let Some(code) = status.exit_status() {
-                // The kernel keeps eight bits.
                 self.ending = Some(Ending::Exited(u8::try_from(code).unwrap_or(u8::MAX)));
             } else if let Some(signal) = status.terminating_signal() {
                 self.ending = Some(if self.from_terminal.contains(signal) {
@@ -222,7 +217,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Stops as the program did. Returns when the launcher is continued.
     fn stop_too(&self, signal: c_int) {
         if let Some(witness) = &self.witness {
             witness.watch_stopped_program();
@@ -258,8 +252,7 @@ fn arrival(info: &siginfo, to_group: Option<SignalBits>) -> Arrival {
     }
 }
 
-/// Sends a signal to the program, with the value it came with. The program has not been reaped, so its number cannot be
-/// another's; that it has ended or may not be signalled (set-uid) does not matter.
+/// The program has not been reaped, so its number is its own; that it may not be signalled does not matter.
 fn pass_on(child: Pid, info: &siginfo) {
     let signal = info.ssi_signo.cast_signed();
     if info.ssi_code == libc::SI_QUEUE {

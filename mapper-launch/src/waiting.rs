@@ -19,7 +19,6 @@ const MOST_TURNS: u32 = 3_000;
 const SAMPLE_TURNS: u32 = 200;
 const SAMPLES: u32 = 5;
 
-/// Turns of libgomp's waiting loop before a thread sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SpinTurns(u32);
 
@@ -76,7 +75,6 @@ mod tests {
 
     #[test]
     fn a_turn_is_timed_in_next_to_no_time() {
-        // Other work on the machine can only make it longer.
         let times = (0..20).map(|_| {
             let begun = Instant::now();
             let turns = SpinTurns::measured();

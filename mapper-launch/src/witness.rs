@@ -21,7 +21,6 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// How often a witness checks whether a stopped program runs again.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,8 +58,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Starts one. All signals must be blocked. `None` if there can be no further process; then signals to the group
-    /// cannot be distinguished from others.
+    /// All signals must be blocked. `None` if there can be no further process.
     pub(crate) fn start(title: TitleMemory, program: Pid) -> Option<Self> {
         let (sleep, wake) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let launcher = Pid::this();
@@ -81,7 +79,6 @@ impl Witness {
         }
     }
 
-    /// The signals sent to the group since it started.
     pub(crate) fn seen(&self) -> SignalBits {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
         let pending = status.ok().and_then(|status| {
@@ -118,7 +115,6 @@ fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
         while is_stopped(program) {
             std::thread::sleep(LOOK);
         }
-        // Most often a shell has continued both.
         if is_stopped(launcher) {
             let _ = kill(launcher, Signal::SIGCONT);
         }

@@ -47,7 +47,6 @@ mod tests {
         };
         let line = "unit db.service is application db (id 3): 2 processes on 4 CPUs (0-3)\n";
         assert_eq!(adopted(&reply), line);
-        // A path may hold any characters.
         reply.adopted = AdoptTarget::Cgroup("a\u{1b}[2J".into());
         assert!(adopted(&reply).starts_with("control group a?[2J is"));
     }

@@ -7,7 +7,6 @@ use crate::table::{Cell, Column, Table};
 use anstyle::Style;
 use mapper_control::schema::ExplainReply;
 
-/// The longest bar of a curve.
 const BAR: f64 = 30.0;
 
 pub(crate) fn view(reply: &ExplainReply, width: Width) -> String {

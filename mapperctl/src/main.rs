@@ -34,7 +34,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a daemon may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -115,8 +114,7 @@ fn shown<T: Serialize>(
     Ok(json + "\n")
 }
 
-/// Prints to standard output, without colours if that is no terminal. A reader that has seen
-/// enough (`mapperctl status | head`) is no failure.
+/// A reader that has seen enough (`mapperctl status | head`) is no failure.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -125,7 +123,6 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The error with the names that would have been known.
 fn with_those_that_run(error: ClientError) -> anyhow::Error {
     let ClientErrorKind::Daemon(ErrorReply::UnknownApplication { running, .. }) = &error.kind
     else {

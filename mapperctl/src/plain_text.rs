@@ -49,8 +49,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     cut
 }
 
-/// The text in lines that start with `first`, or below it with as much space, broken between
-/// words. A word that is longer than a line is broken where it must be.
+/// Breaks between words; a word that is longer than a line is broken where it must be.
 pub(crate) fn wrapped(first: &str, text: &str, width: Width) -> String {
     let indent = columns(first);
     let room = width.columns().saturating_sub(indent).max(10);

@@ -19,12 +19,10 @@ pub(crate) fn short(value: f64) -> String {
     format!("{value:.1e}")
 }
 
-/// As [`short`], or a dash.
 pub(crate) fn short_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), short)
 }
 
-/// A span of time in its two largest units.
 pub(crate) fn span(ns: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let seconds = ns / SECOND;

@@ -83,7 +83,6 @@ fn or_none(list: &str) -> &str {
     if list.is_empty() { "none" } else { list }
 }
 
-/// What is in use, and why nothing better.
 fn selection(selection: &Selection) -> String {
     if selection.not_better.is_empty() {
         return selection.name.clone();
@@ -141,7 +140,6 @@ fn performance(app: &AppStatus) -> Cell {
     Cell::styled(short(performance.value), style)
 }
 
-/// How it is measured, and what the runtime interface does for it.
 fn measured(app: &AppStatus) -> String {
     let source = match &app.performance {
         Some(performance) => format!("in {} by {}", performance.unit, performance.source),
@@ -163,7 +161,6 @@ fn measured(app: &AppStatus) -> String {
     ))
 }
 
-/// The memory traffic, if it is counted.
 fn traffic(rate: Option<MemoryRate>) -> String {
     let gb = |bytes: f64| format!("{:.1} GB/s", bytes / 1e9);
     let rate = rate.unwrap_or_default();

@@ -18,7 +18,6 @@ pub(crate) enum Align {
 pub(crate) struct Column {
     title: &'static str,
     align: Align,
-    /// The least width, if it may shrink.
     least: Option<usize>,
 }
 
@@ -123,7 +122,6 @@ impl<const N: usize> Table<N> {
         out
     }
 
-    /// How wide each column is; `None` for one that is left out.
     fn widths(&self, width: Width) -> [Option<usize>; N] {
         let mut widths = self.wanted();
         let mut dispensable = self.dispensable.iter();

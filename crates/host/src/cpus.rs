@@ -49,11 +49,9 @@ impl UsableCpus {
         }
     }
 
-    /// Reads them now. `allowed` is what the enforcer may give out at most, `own` what it has isolated for its
-    /// applications: newer kernels count that among the isolated CPUs. An error if the online CPUs cannot be read.
+    /// Reads them now. `allowed`: what the enforcer may give out; `own`: what it has isolated, as newer kernels count.
     pub fn read(&self, allowed: &CpuSet, own: &CpuSet) -> Result<Usable, HostError> {
         let online = read_cpu_list(&self.sysfs.join("online"))?;
-        // Absent on kernels without the option.
         let isolated = read_cpu_list(&self.sysfs.join("isolated")).unwrap_or_default();
         let isolated = isolated.difference(own);
         let may = online.intersection(allowed);

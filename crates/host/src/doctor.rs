@@ -271,7 +271,6 @@ fn smt(places: &Places) -> Finding {
 }
 
 fn descriptors() -> Finding {
-    /// For 80 applications with as many threads on a large machine.
     const ENOUGH: u64 = 65_536;
     let what = "open files";
     match getrlimit(Resource::Nofile).maximum {

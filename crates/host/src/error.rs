@@ -9,69 +9,27 @@ use std::path::{Path, PathBuf};
 /// Kernel I/O that failed. The cause is in [`Error::source`]; [`chain`] prints both.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A file, process or thread could not be read or changed.
-    #[error("{action} {what}")]
-    Io {
-        /// What was tried, such as `read`, `open` or `create`.
-        action: &'static str,
-        /// The path, with the value to be written, or such as `thread 7`.
-        what: String,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds something else than its format says.
-    #[error("{}: {what}, found {found:?}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What was expected.
-        what: &'static str,
-        /// What was there, shortened.
-        found: String,
-    },
+    /// A file, process or thread could not be read or changed: what was tried, on which path, with which value.
+    #[error("{0} {1}")]
+    Io(&'static str, String, #[source] io::Error),
+    /// A file holds something else than its format says: what was expected, and what was there, shortened.
+    #[error("{path}: {1}, found {2:?}", path = .0.display())]
+    Malformed(PathBuf, &'static str, String),
     /// Something the machine lacks.
     #[error("{0}")]
     Missing(Missing),
-    /// Something that runs cannot be brought under management.
-    #[error("{target} cannot be adopted: {why}; {hint}")]
-    NotAdoptable {
-        /// What it is.
-        target: String,
-        /// Why not.
-        why: String,
-        /// What would fix it.
-        hint: String,
-    },
-    /// Processes that were moved could not go back to where they were.
-    #[error("processes stay in {}, with all CPUs", group.display())]
-    LeftBehind {
-        /// Where they are.
-        group: PathBuf,
-        /// Why the first of them could not.
-        #[source]
-        source: Box<HostError>,
-    },
-    /// A partition does not stand.
-    #[error("CPUs {cpus} are not isolated: {} says {message:?}", path.display())]
-    Partition {
-        /// The file that says so.
-        path: PathBuf,
-        /// The CPUs of the partition.
-        cpus: CpuSet,
-        /// What the kernel says, with its reason.
-        message: String,
-    },
-    /// systemd did not do what was requested.
-    #[error("{action} {unit} through systemd: {why}")]
-    Systemd {
-        /// What was tried.
-        action: &'static str,
-        /// The unit.
-        unit: String,
-        /// What systemd said.
-        why: String,
-    },
+    /// Something that runs cannot be brought under management: why not, and what would fix it.
+    #[error("{0} cannot be adopted: {1}; {2}")]
+    NotAdoptable(String, String, String),
+    /// Processes that were moved could not go back to where they were: the first error.
+    #[error("processes stay in {}, with all CPUs", .0.display())]
+    LeftBehind(PathBuf, #[source] Box<HostError>),
+    /// A partition does not stand: the file and what the kernel says there.
+    #[error("CPUs {1} are not isolated: {path} says {2:?}", path = .0.display())]
+    Partition(PathBuf, CpuSet, String),
+    /// systemd did not do what was requested: what was tried on which unit, and what it said.
+    #[error("{0} {1} through systemd: {2}")]
+    Systemd(&'static str, String, String),
 }
 
 #[cfg(test)]
@@ -87,45 +45,28 @@ impl HostError {
 
 impl HostError {
     pub(crate) fn file(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
-        Self::Io {
-            action,
-            what: path.as_ref().display().to_string(),
-            source,
-        }
+        Self::Io(action, path.as_ref().display().to_string(), source)
     }
 
     pub(crate) fn write(value: &str, path: &Path, source: io::Error) -> Self {
-        let what = format!("{value:?} to {}", path.display());
-        Self::Io {
-            action: "write",
-            what,
-            source,
-        }
+        Self::Io("write", format!("{value:?} to {}", path.display()), source)
     }
 
     pub(crate) fn thread(action: &'static str, thread: ThreadId, source: io::Error) -> Self {
-        let what = format!("thread {thread}");
-        Self::Io {
-            action,
-            what,
-            source,
-        }
+        Self::Io(action, format!("thread {thread}"), source)
     }
 
     pub(crate) fn malformed(path: &Path, what: &'static str, found: &[u8]) -> Self {
-        Self::Malformed {
-            path: path.to_owned(),
-            what,
-            found: String::from_utf8_lossy(&found[..found.len().min(80)]).into_owned(),
-        }
+        let found = String::from_utf8_lossy(&found[..found.len().min(80)]).into_owned();
+        Self::Malformed(path.to_owned(), what, found)
     }
 
     /// The error code of the kernel, where there is one.
     #[must_use]
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match self {
-            Self::Io { source, .. } => rustix::io::Errno::from_io_error(source),
-            Self::LeftBehind { source, .. } => source.errno(),
+            Self::Io(.., source) => rustix::io::Errno::from_io_error(source),
+            Self::LeftBehind(_, source) => source.errno(),
             _ => None,
         }
     }
@@ -135,7 +76,7 @@ impl HostError {
     pub fn is_gone(&self) -> bool {
         use rustix::io::Errno;
         match self {
-            Self::Systemd { why, .. } => why.contains("NoSuchUnit"),
+            Self::Systemd(.., why) => why.contains("NoSuchUnit"),
             _ => matches!(
                 self.errno(),
                 Some(Errno::NOENT | Errno::SRCH | Errno::NODEV)

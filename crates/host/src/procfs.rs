@@ -29,26 +29,19 @@ pub struct ProcessStat {
     pub pid: u32,
     /// Its parent, 0 for none.
     pub parent: u32,
-    /// Its process group.
-    pub group: u32,
-    /// Its session.
-    pub session: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
     /// `R`, `S`, `Z` and so on.
     pub state: char,
     /// When it started, in clock ticks since boot: tells apart processes that had the same number.
     pub started_ticks: u64,
-    /// How many threads its process has.
-    pub threads: u32,
-    /// Whether it is the first thread of a process or a further one.
-    pub kind: TaskKind,
-    /// The CPU that it is on, or was last.
-    pub cpu: CpuId,
+    pub(crate) threads: u32,
+    pub(crate) kind: TaskKind,
+    pub(crate) cpu: CpuId,
 }
 
-/// What a number in `/proc` stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskKind {
-    /// A process, by its first thread.
+pub(crate) enum TaskKind {
     Process,
     /// A further thread. `/proc` does not list it, but opens it.
     Thread,
@@ -133,7 +126,7 @@ impl ProcFs {
 
     /// Whether two processes run the same executable; false if unknown.
     #[must_use]
-    pub fn same_program(&self, one: u32, other: u32) -> bool {
+    pub(crate) fn same_program(&self, one: u32, other: u32) -> bool {
         let file = |pid: u32| {
             let name = format!("{pid}/exe");
             rustix::fs::statat(self.dir.as_fd(), name, AtFlags::empty())
@@ -144,7 +137,7 @@ impl ProcFs {
     }
 
     /// The number of the newest process or thread. While it does not change, none has been started.
-    pub fn newest_pid(&self) -> Result<u32, HostError> {
+    pub(crate) fn newest_pid(&self) -> Result<u32, HostError> {
         self.read("loadavg", |text, path| {
             std::str::from_utf8(text)
                 .ok()
@@ -153,8 +146,7 @@ impl ProcFs {
         })
     }
 
-    /// The threads of a process, in ascending order.
-    pub fn threads(&self, pid: u32) -> Result<Vec<ThreadId>, HostError> {
+    pub(crate) fn threads(&self, pid: u32) -> Result<Vec<ThreadId>, HostError> {
         let mut threads = Vec::new();
         self.numbers(&format!("{pid}/task"), &mut |tid| {
             threads.push(ThreadId(tid));
@@ -163,16 +155,14 @@ impl ProcFs {
         Ok(threads)
     }
 
-    /// The numbers of all processes, in no particular order.
-    pub fn pids(&self) -> Result<Vec<u32>, HostError> {
+    pub(crate) fn pids(&self) -> Result<Vec<u32>, HostError> {
         let mut pids = Vec::with_capacity(256);
         self.numbers(".", &mut |pid| pids.push(pid))?;
         Ok(pids)
     }
 
-    /// What `stat` says of these processes, except those that have ended.
     #[must_use]
-    pub fn stats(&self, pids: &[u32]) -> Vec<ProcessStat> {
+    pub(crate) fn stats(&self, pids: &[u32]) -> Vec<ProcessStat> {
         pids.iter().filter_map(|pid| self.stat(*pid).ok()).collect()
     }
 
@@ -232,7 +222,6 @@ impl ProcFs {
                         each(number);
                     }
                 }
-                // A process that ends while its threads are listed.
                 Err(Errno::NOENT | Errno::SRCH) => break,
                 Err(errno) => return Err(self.failed("read", name, errno)),
             }
@@ -261,7 +250,6 @@ pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuSet, HostError> {
     })
 }
 
-/// Reads the fields behind the process name, which may itself hold spaces and parentheses.
 fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|b| *b == b'(')?;
     let close = text.iter().rposition(|b| *b == b')')?;
@@ -400,8 +388,8 @@ mod tests {
         assert!(proc.newest_pid().unwrap() > 0);
         let (tell, message) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // SAFETY: the call takes no argument and cannot fail.
-            tell.send(unsafe { libc::gettid() } as u32).unwrap();
+            let own = rustix::thread::gettid().as_raw_nonzero().get();
+            tell.send(own.unsigned_abs()).unwrap();
             std::thread::park();
         });
         let stat_of_thread = proc.stat(message.recv().unwrap()).unwrap();

@@ -27,20 +27,16 @@ use mapper_abi::stand_in::Allocations;
 pub(crate) use trial::Check;
 use trial::{MOST_OUTPUT, Outcome, Parallelism, Printed, Trial};
 
-/// Plain runs, and managed ones under changing allocations.
 const RUNS: u32 = 3;
 /// A mode is faster than `fixed` if it saves at least this share of the time.
 const WORTH: f64 = 0.05;
 /// And not less than this, which is the noise of starting a process.
 const WORTH_AT_LEAST_S: f64 = 0.01;
-/// A managed run hangs if it takes so many times as long as plainly on all CPUs, and at least [`LEAST_LIMIT`]: one CPU
-/// instead of all, and threads that wait for one another, take time.
+/// A managed run hangs if it takes so many times as long as plainly on all CPUs, and at least [`LEAST_LIMIT`].
 const SLOWNESS: u32 = 30;
 const LEAST_LIMIT: Duration = Duration::from_secs(20);
 const PLAIN_LIMIT: Duration = Duration::from_secs(3600);
-
 const SUCCESS: &str = "exit status 0";
-
 const MODES: [TeamMode; 3] = [TeamMode::Fixed, TeamMode::Virtual, TeamMode::Follow];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +47,6 @@ pub(crate) enum Verdict {
 
 #[derive(Clone, PartialEq, Debug)]
 enum Finding {
-    /// As plainly in every run; the time on one CPU.
     Safe(Duration),
     /// The shim kept real teams: the reason it gives.
     NotAdmitted(String),

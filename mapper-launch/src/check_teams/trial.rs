@@ -24,7 +24,6 @@ use crate::waiting::SpinTurns;
 
 /// How often a changing allocation changes.
 const CHANGE: Duration = Duration::from_micros(300);
-/// How often one that does not change is checked.
 const LOOK: Duration = Duration::from_millis(2);
 const ENDING: [Signal; 4] = [
     Signal::SIGINT,

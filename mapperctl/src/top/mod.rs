@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 /// How long the daemon may take for an answer: keys wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
-
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,7 +31,6 @@ pub(super) enum Daemon<'s> {
 }
 
 const NARROW: u16 = 70;
-
 const LEAST_TABLE: u16 = 2;
 
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
@@ -75,7 +74,6 @@ fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
         usable.saturating_sub(machine.free.len()),
         usable,
     );
-    // As it is, not as set.
     let interval = daemon
         .stretched
         .map_or(daemon.interval_ns, |s| s.interval_ns);
@@ -91,7 +89,6 @@ fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
 
-/// The picture, cut where there is no room for all of it.
 fn draw_map(frame: &mut Frame<'_>, area: Rect, mut lines: Vec<Line<'static>>) {
     let room = usize::from(area.height);
     if lines.len() > room && room > 0 {
@@ -166,7 +163,6 @@ fn draw_table(
     frame.render_widget(table, area);
 }
 
-/// What belongs to the columns that are shown.
 fn only<T, const N: usize>(all: [T; N], shown: [bool; N]) -> impl Iterator<Item = T> {
     let all = all.into_iter().zip(shown);
     all.filter_map(|(one, shown)| shown.then_some(one))
@@ -176,7 +172,6 @@ fn performance(app: &AppStatus) -> String {
     short_or_dash(app.performance.as_ref().map(|found| found.value))
 }
 
-/// Whether the promise was not kept in the last interval.
 fn is_broken(app: &AppStatus) -> bool {
     match (&app.performance, app.floor) {
         (Some(performance), Some(floor)) => performance.value < floor,

@@ -15,11 +15,8 @@ use std::time::Instant;
 
 /// Memory of one thread, where there is enough: more than its part of the largest caches.
 const BUFFER_BYTES: u64 = 64 << 20;
-
 const LEAST_BYTES: u64 = 16 << 20;
-
 const PART_OF_FREE: u64 = 4;
-
 const PIECE: usize = 1 << 18;
 
 /// Bandwidth between the cores of one node and the memory of one.
@@ -28,9 +25,7 @@ const PIECE: usize = 1 << 18;
 pub struct Point {
     pub node: NodeId,
     pub memory: NodeId,
-    /// Threads, one a core.
     pub threads: u32,
-    /// What they read together.
     pub bytes_per_s: f64,
 }
 

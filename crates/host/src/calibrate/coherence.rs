@@ -15,7 +15,6 @@ use std::time::Instant;
 
 pub(super) const WORK: [u32; 8] = [0, 50, 150, 400, 1_000, 2_500, 6_000, 15_000];
 
-/// How far two CPUs are from one another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
@@ -89,7 +88,6 @@ struct Alone<T>(T);
 fn increments_per_s(pair: [CpuId; 2], work: u32) -> Result<f64, HostError> {
     let (counter, over) = (Alone(AtomicU64::new(0)), Alone(AtomicBool::new(false)));
     let seconds = pin::on_each(&pair, |place| {
-        // The time on the clock in which this thread counted.
         let start = Instant::now();
         take_turns(&counter.0, &over.0, place as u64, work, start);
         start.elapsed().as_secs_f64()

@@ -38,7 +38,6 @@ impl Fingerprint {
                 (key.trim() == name).then(|| value.trim().to_owned())
             })
         };
-        // The name sold, and the numbers: either alone is shared by different machines.
         let numbers = Processor::parse(cpuinfo).map(|processor| processor.to_string());
         let names = [
             field("model name"),
@@ -151,7 +150,6 @@ mod tests {
         }
         let message = this.differs_from(&of(CPUINFO, [2, 4, 1])).unwrap();
         assert!(message.contains("CPUs 0-7"), "{message}");
-        // As many CPUs, cores and sockets, in other places.
         let mut moved = this.clone();
         moved.layout = of(CPUINFO, [1, 4, 1]).layout;
         assert!(this.differs_from(&moved).unwrap().contains("arranged"));

@@ -6,7 +6,6 @@ use mapper_model::{CpuId, CpuSet, ThreadId};
 use std::time::Duration;
 
 pub(super) const ROUND: Duration = Duration::from_millis(60);
-
 pub(super) const ROUNDS: usize = 3;
 
 pub(super) fn to(cpu: CpuId) -> Result<(), HostError> {

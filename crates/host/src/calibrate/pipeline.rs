@@ -14,15 +14,12 @@ use std::time::Instant;
 #[serde(deny_unknown_fields)]
 pub struct Point {
     pub chains: u32,
-    /// Steps of all chains per second, alone on the core.
     pub alone_per_s: f64,
-    /// The same of one of two threads that share the core.
     pub shared_per_s: f64,
 }
 
 /// Instructions of a step: a multiplication and an addition.
 pub(super) const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
-
 const PIECE: u32 = 20_000;
 
 pub(super) fn measure(pair: [CpuId; 2]) -> Result<Vec<Point>, HostError> {
@@ -83,7 +80,6 @@ fn cycles_per_s() -> f64 {
     let mut pieces = 0u64;
     while start.elapsed() < pin::ROUND {
         for _ in 0..PIECE {
-            // No shorter form of this is known to a compiler.
             word = word.rotate_left(7) ^ other;
         }
         pieces += 1;
@@ -98,7 +94,6 @@ mod tests {
 
     #[test]
     fn more_chains_do_more_steps() {
-        // Of several tries, as others may take the CPU for a while.
         let ratio = (0..5)
             .map(|_| steps_per_s::<4>() / steps_per_s::<1>())
             .fold(0.0, f64::max);

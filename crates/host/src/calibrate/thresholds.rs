@@ -21,11 +21,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const LINE_BYTES: f64 = 64.0;
-
 const BUSY_SHARE: f64 = 0.6;
-
 const MATTERS: f64 = 1.05;
-
 const KEPT_ON_A_SHARED_CORE: f64 = 0.8;
 
 /// Measured thresholds, by the names that they have in the configuration; `None` where the default is kept.
@@ -350,7 +347,6 @@ mod tests {
             bandwidth: vec![point(0, 0, 64e9), point(0, 1, 8e9), point(1, 1, 32e9)],
             ..Points::default()
         };
-        // 0.6 × 32e9 / 64.
         let (rate, _) = llc_misses(&points).unwrap();
         assert!((rate - 3e8).abs() < 1.0, "{rate}");
     }

@@ -9,8 +9,7 @@ use mapper_model::cpuset::MAX_CPU;
 use mapper_model::{CpuId, CpuSet, ThreadId};
 use std::io;
 
-/// Confines a thread to a set of CPUs. The kernel leaves out CPUs that the thread may not use, so [`get`] reads what
-/// is in force. Fails when the thread is gone, another user's, or may use none of the CPUs.
+/// The kernel leaves out CPUs that the thread may not use: [`get`] reads what is in force. Fails if none is left.
 pub fn set(thread: ThreadId, cpus: &CpuSet) -> Result<(), HostError> {
     let words = cpus.as_words();
     // SAFETY: `words` is valid for reads of its own length in bytes during the call, and the kernel

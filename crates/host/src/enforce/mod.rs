@@ -100,12 +100,10 @@ pub trait Membership: fmt::Debug {
     /// Follows the processes of an application from here on. After an error nothing is left behind.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
-    /// Reads what a running program has now. Nothing is changed for it before [`Membership::move_in`], so that
-    /// [`Handover::remember`] can be saved first. [`HostError::NotAdoptable`] if it cannot be, or is another user's.
+    /// Reads what a running program has now, and changes nothing; [`HostError::NotAdoptable`] if it cannot be adopted.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
 
-    /// Moves what was adopted to where [`Confine::apply`] can confine it. When a process cannot be moved, or is
-    /// another user's by now, all are put back and the application is forgotten.
+    /// Moves what was adopted to where it can be confined; after an error all are put back and forgotten.
     fn move_in(&mut self, _adoptee: &Adoptee) -> Result<(), HostError> {
         Ok(())
     }
@@ -113,8 +111,7 @@ pub trait Membership: fmt::Debug {
     /// The process with the lowest number of an application, also of one that was left over.
     fn first_process(&self, app: AppId) -> Option<u32>;
 
-    /// Follows processes and threads that came and went, and confines what escaped. To be called once an interval,
-    /// before readings are taken. After an error the last knowledge stays.
+    /// Once an interval: follows processes and threads that came and went. After an error the last knowledge stays.
     fn refresh(&mut self) -> Result<(), HostError>;
 
     /// How many groups are below one that was adopted in its place, if too many to be read at each decision.
@@ -143,8 +140,7 @@ pub trait Membership: fmt::Debug {
         None
     }
 
-    /// Gives what still runs of an application `all` CPUs, or what it had before it was adopted, and forgets it,
-    /// also when the kernel refuses.
+    /// Gives what still runs `all` CPUs, or what it had before it was adopted, and forgets it, also after an error.
     fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError>;
 }
 
@@ -158,8 +154,7 @@ pub trait Handover: fmt::Debug {
         Vec::new()
     }
 
-    /// Follows an application of an earlier daemon; what is in force stays so until [`Confine::apply`]. An error if
-    /// none of its processes is found.
+    /// Follows an application of an earlier daemon; an error if none of its processes is found.
     fn take_over(&mut self, former: &Former) -> Result<(), HostError>;
 
     /// Whether [`Membership::refresh`] still has work for applications that were released.
@@ -183,8 +178,7 @@ pub trait Isolate: fmt::Debug {
         Err(no_isolation())
     }
 
-    /// From the next [`Confine::apply`] on, an application has its CPUs to itself. Where the kernel refuses that, now
-    /// or later, it has the CPUs all the same, and [`Isolate::standing`] says why. An error if it is not known.
+    /// From the next [`Confine::apply`] on, its CPUs are its alone, or [`Isolate::standing`] says why not.
     fn isolate(&mut self, _app: AppId) -> Result<(), HostError> {
         Err(no_isolation())
     }
@@ -210,8 +204,7 @@ fn no_isolation() -> HostError {
 
 /// Binds memory to NUMA nodes, where that is possible.
 pub trait BindMemory: fmt::Debug {
-    /// Makes an application take its memory from these nodes, and moves there what it has elsewhere. When the kernel
-    /// refuses, the memory stays where it is.
+    /// Makes an application take its memory from these nodes, also what it has elsewhere; after an error it stays.
     fn bind_memory(&mut self, _app: AppId, _nodes: &[NodeId]) -> Result<(), HostError> {
         Err(HostError::Missing(Missing::new(
             "binding of memory",

@@ -35,11 +35,9 @@ struct Family {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Launcher {
-    /// Its children have not been read yet.
     New(u32),
     /// It has no children of its own besides the program.
     Dedicated(u32),
-    /// It has, so they show nothing.
     Busy(u32),
 }
 
@@ -84,8 +82,7 @@ impl ProcessTree {
             .unwrap_or_default()
     }
 
-    /// Continues with what an earlier daemon knew. `launcher` is that launcher if it lives. The next
-    /// [`ProcessTree::update`] removes members that have ended.
+    /// Continues with what an earlier daemon knew. `launcher` is that launcher if it lives.
     pub(super) fn take_over(
         &mut self,
         app: AppId,
@@ -448,7 +445,6 @@ mod tests {
         let all: Vec<ProcessStat> = (FIRST..FIRST + 100_000)
             .map(|pid| process(pid, pid - 1))
             .collect();
-        // Each with each takes minutes.
         let started = std::time::Instant::now();
         assert_eq!(descendants(&all, FIRST).len(), all.len());
         assert!(started.elapsed() < std::time::Duration::from_secs(20));

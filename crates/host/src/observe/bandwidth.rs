@@ -18,9 +18,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 pub(crate) const RESCTRL: &str = "/sys/fs/resctrl";
-
 const PREFIX: &str = "mapper-";
-
 const MOST_DOMAINS: usize = 1024;
 
 /// Reads memory traffic. See the [module](self).
@@ -42,7 +40,6 @@ enum Features {
 
 #[derive(Debug)]
 enum MonitoringGroup {
-    /// Made, or found from an earlier daemon.
     Open {
         path: PathBuf,
         members: BTreeSet<ThreadId>,
@@ -106,7 +103,6 @@ impl MemoryBandwidth {
         let path = self.groups.join(format!("{PREFIX}{}", app.0));
         match fs::create_dir(&path) {
             Ok(()) => {}
-            // From the daemon before: its members are in it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 tracing::warn!(
@@ -178,7 +174,6 @@ fn abandoned(groups: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Writes threads that are not members yet into the group, one a write as the kernel wants it.
 fn enrol(tasks: &Path, members: &mut BTreeSet<ThreadId>, threads: &[ThreadId]) {
     members.retain(|member| threads.binary_search(member).is_ok());
     for thread in threads {
@@ -259,7 +254,6 @@ mod tests {
     use crate::enforce::Tasks;
     use crate::procfs::fake_files;
 
-    /// A `resctrl` tree with these features and a group of application 7 with these counts.
     fn tree(features: &str, domains: &[(&str, &str, &str)]) -> tempfile::TempDir {
         let dir = fake_files(&[
             ("info/L3_MON/mon_features", features),
@@ -365,7 +359,6 @@ mod tests {
             fs::create_dir(groups.join(name)).unwrap();
             fs::write(groups.join(name).join("tasks"), tasks).unwrap();
         }
-        // The tree begins with the empty group of a living application.
         fs::write(groups.join("mapper-7/tasks"), "1\n").unwrap();
         assert_eq!(abandoned(&groups), [groups.join("mapper-2")]);
     }

@@ -19,8 +19,7 @@ pub(super) struct Needs {
     pub(super) group: Option<u64>,
 }
 
-/// The next way, for an application counted `now` in this way, when `left` descriptors are available to it, those it
-/// holds included.
+/// The next way, when `left` descriptors are available, those the application holds included.
 pub(super) fn way(now: Way, needs: Needs, left: u64) -> Way {
     let Some(group) = needs.group else {
         return Way::Threads;
@@ -71,7 +70,6 @@ mod tests {
     }
 
     proptest! {
-        /// Under the same circumstances, the way stays.
         #[test]
         fn a_way_once_taken_is_kept(
             threads in 0u64..2000, group in proptest::option::of(0u64..2000), left in 0u64..2000,
@@ -83,7 +81,6 @@ mod tests {
             }
         }
 
-        /// A group is counted only if its descriptors are there.
         #[test]
         fn a_group_fits_its_budget(
             threads in 0u64..2000, group in 0u64..2000, left in 0u64..2000,

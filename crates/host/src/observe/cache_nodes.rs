@@ -49,7 +49,6 @@ fn third_level(caches: &Path) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A tree of nodes with these CPUs, each of which has a cache of this number.
     fn tree(nodes: &[(&str, &str)], caches: &[(u32, &str)]) -> tempfile::TempDir {
         let mut files = Vec::new();
         for (node, cpus) in nodes {

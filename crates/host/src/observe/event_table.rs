@@ -40,7 +40,6 @@ pub(crate) struct EventTable {
     pub(crate) name: String,
     #[allow(dead_code, reason = "for readers of the files; the tests require it")]
     pub(crate) source: String,
-    /// The kernel's name of its PMU where a machine has several kinds of cores.
     pub(crate) pmu: Option<String>,
     /// Programmable counters that a hardware thread can rely on.
     pub(crate) programmable: u32,
@@ -71,7 +70,6 @@ enum Processors {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Encoding {
-    /// Its published name; several where their unit masks are added up.
     pub(crate) from: Vec<String>,
     /// Event select; up to 12 bits on AMD, 16 on Arm.
     event: u16,
@@ -182,7 +180,6 @@ mod tests {
         }
     }
 
-    /// `event=0xd2,umask=0x4` as `(event, umask, cmask)`.
     fn perf_words(text: &str) -> (u16, u8, u8) {
         let mut found = (0, 0, 0);
         for word in text.split(',') {

@@ -34,7 +34,6 @@ const OTHER_FILES: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct HardwareCounters {
     proc: ProcFs,
-    /// The events of a thread, those that are counted together in one group.
     groups: Vec<Vec<Wanted>>,
     apps: BTreeMap<AppId, AppCounters>,
     open: u64,
@@ -146,7 +145,6 @@ impl HardwareCounters {
     pub(crate) fn switch_cost(&mut self) -> Option<Duration> {
         let open = self.open;
         let cost = switch_cost::measured(|thread| self.open(thread));
-        // All of those are closed again.
         self.open = open;
         cost
     }
@@ -340,20 +338,11 @@ fn raise_file_limit() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::perf_group::split;
+    use super::super::perf_group::{software, split};
     use super::*;
     use crate::enforce::Tasks;
     use mapper_model::CpuSet;
     use std::path::PathBuf;
-
-    /// `PERF_TYPE_SOFTWARE`, on every machine whose kernel has perf events: 1 is the task's clock, 2 its page faults.
-    const fn software(event: Event, config: u64) -> Wanted {
-        Wanted {
-            event,
-            kind: 1,
-            config,
-        }
-    }
 
     fn with_software_events() -> HardwareCounters {
         let events = vec![software(Event::Cycles, 1), software(Event::Instructions, 2)];
@@ -380,8 +369,7 @@ mod tests {
     #[test]
     fn threads_are_followed_as_they_come_and_go() {
         let mut counters = with_software_events();
-        // SAFETY: the call takes no argument and cannot fail.
-        let own = ThreadId(unsafe { libc::gettid() } as u32);
+        let own = switch_cost::own_id();
         let gone = ThreadId(u32::MAX >> 1);
         let first = read(&mut counters, &[own, gone]);
         assert_eq!(first.threads.len(), 1, "{first:?}");
@@ -403,7 +391,6 @@ mod tests {
         assert!(read(&mut counters, &[own]).threads.is_empty());
     }
 
-    /// The root of the hierarchy that perf events know groups by, in which every process is.
     fn root_group() -> PathBuf {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mut places = mounts.lines().filter_map(|line| {
@@ -443,7 +430,6 @@ mod tests {
         };
         let (first, open) = read(&[1, 2, 3]);
         if first.threads.is_empty() {
-            // The kernel lets this user count no group: the way back to threads is what is left to check.
             eprintln!("no right to count a control group here");
             assert_eq!(read(&[own.0]).0.threads.len(), 1);
             return;
@@ -507,14 +493,12 @@ mod tests {
     #[test]
     fn raw_events_of_the_table_are_opened_where_there_is_a_pmu() {
         let Ok(found) = HardwareCounters::probe() else {
-            // Reported by `probe`, see the tests of the module above: nothing to open here.
             return;
         };
         let events = found.counters.groups.concat().len() + found.missing.len();
         assert!(events >= Event::ALL.len(), "{found:?}");
         let mut counters = found.counters;
-        // SAFETY: the call takes no argument and cannot fail.
-        let own = ThreadId(unsafe { libc::gettid() } as u32);
+        let own = switch_cost::own_id();
         read(&mut counters, &[own]);
         // Where others use the PMU too, it may take some turns until these events have theirs.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);

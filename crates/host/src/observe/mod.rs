@@ -35,8 +35,7 @@ pub use source::{CounterSource, Subject};
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// All that work, but hardware counters only where they cost little (`MOST_SWITCH_COST`): first the events that
-    /// show sharing are given up, then all.
+    /// All that cost little at a context switch: first the events that show sharing are given up, then all.
     #[default]
     Auto,
     /// Hardware counters are required.
@@ -73,8 +72,7 @@ impl fmt::Display for Choice {
 #[error("unknown counters {0:?}: give auto, hardware or software")]
 pub struct UnknownChoice(String);
 
-/// What counting may add to each context switch for `auto` to use hardware counters: about twice what it adds on a
-/// bare machine, and about as much as the switch takes by itself.
+/// What counting may add to each context switch for `auto`: about twice what it adds on a bare machine.
 pub(crate) const MOST_SWITCH_COST: Duration = Duration::from_micros(3);
 
 /// The sources that work here, and what does not.

@@ -237,7 +237,6 @@ struct CoreKind {
     number: u32,
 }
 
-/// The kinds of cores of a hybrid machine, in the order of their PMUs' numbers; empty where all are alike.
 fn core_kinds(devices: &Path) -> Vec<CoreKind> {
     let Ok(entries) = fs::read_dir(devices) else {
         return Vec::new();
@@ -259,8 +258,7 @@ fn core_kinds(devices: &Path) -> Vec<CoreKind> {
         })
         .collect();
     kinds.sort_by_key(|kind| kind.number);
-    // A single PMU of this sort is that of a machine whose cores are alike, except on hybrid processors of which the
-    // firmware shows one kind.
+    // A single one is that of a machine whose cores are alike, except on hybrids of which firmware shows one kind.
     if kinds.len() == 1 && !kinds[0].name.starts_with("cpu_") {
         kinds.clear();
     }
@@ -272,7 +270,6 @@ mod tests {
     use super::*;
     use crate::procfs::fake_files;
 
-    /// The offer of a machine with this `/proc/cpuinfo` and these PMUs.
     fn offer(cpuinfo: &str, pmus: &[(&str, &str)]) -> Offer {
         let dir = fake_files(&[("cpuinfo", cpuinfo)]);
         let devices = dir.path().join("bus/event_source/devices");

@@ -13,7 +13,6 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     Thread(ThreadId),
-    /// The processes of a control group, while they run on this CPU.
     GroupOn(&'a File, CpuId),
 }
 
@@ -31,8 +30,7 @@ pub(super) struct Group {
 }
 
 impl ThreadCounters {
-    /// One reading of all groups. The same event of several groups is that of several kinds of cores: the thread was on
-    /// one of them at a time, so counts and times on the PMU add up, while all were enabled throughout.
+    /// The same event of several groups is that of several kinds of cores, one at a time: counts and times add up.
     pub(super) fn read(&mut self) -> io::Result<Counters> {
         let mut counters = Counters::default();
         for group in &mut self.groups {
@@ -42,9 +40,7 @@ impl ThreadCounters {
     }
 }
 
-/// Splits the events of each PMU into groups of which each gets onto the PMU as a whole. The kernel refuses a group
-/// that can never be counted together, and a virtual machine may show fewer counters than the processor has: so ever
-/// smaller groups are tried, on this process.
+/// A virtual machine may show fewer counters than the processor has: ever smaller groups are tried, on this process.
 pub(super) fn groups_that_fit(pmus: &[Pmu]) -> io::Result<Vec<Vec<Wanted>>> {
     let this = ThreadId(std::process::id());
     let mut groups = Vec::new();
@@ -156,18 +152,19 @@ impl Group {
     }
 }
 
+/// `PERF_TYPE_SOFTWARE`, on every machine whose kernel has perf events: 1 is the task's clock, 2 its page faults.
+#[cfg(test)]
+pub(super) const fn software(event: Event, config: u64) -> Wanted {
+    Wanted {
+        event,
+        kind: 1,
+        config,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// An event of the kernel's own, which is there on every machine: 1 is the task's clock, 2 its page faults.
-    const fn software(event: Event, config: u64) -> Wanted {
-        Wanted {
-            event,
-            kind: 1,
-            config,
-        }
-    }
 
     #[test]
     fn an_event_of_two_kinds_of_cores_is_added_up() {

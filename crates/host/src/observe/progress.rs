@@ -7,7 +7,6 @@ use super::source::{CounterSource, Subject};
 use mapper_abi::{OwnProgress, ReportFlags};
 use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhase};
 
-/// Reads the pages. Their content is bounded by [`mapper_abi::PageReader`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuntimePages;
 

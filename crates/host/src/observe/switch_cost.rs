@@ -49,8 +49,7 @@ pub(super) fn measured<C>(mut count: impl FnMut(ThreadId) -> Option<C>) -> Optio
     })
 }
 
-/// By how much longer a context switch took in the fastest batch that was counted than in the fastest that was not.
-/// `batch` does one and returns how long it took; what `count` returns counts until it is dropped.
+/// By the fastest batches with and without counting. `batch` does one and returns how long it took.
 fn compared<C>(
     mut batch: impl FnMut() -> Option<Duration>,
     mut count: impl FnMut() -> Option<C>,
@@ -82,7 +81,7 @@ fn hand_over(
     }
 }
 
-fn own_id() -> ThreadId {
+pub(super) fn own_id() -> ThreadId {
     ThreadId(gettid().as_raw_nonzero().get().unsigned_abs())
 }
 
@@ -98,7 +97,6 @@ fn one_own_cpu() -> Option<CpuSet> {
 mod tests {
     use super::*;
 
-    /// What is found where batches take these times by turns, without and with counting.
     fn cost_of(plain_us: [u64; BATCHES as usize], counted_us: [u64; BATCHES as usize]) -> Duration {
         let by_turns = plain_us.into_iter().zip(counted_us);
         let mut times = by_turns.flat_map(|(plain, counted)| [plain, counted]);

@@ -40,10 +40,7 @@ impl TopologySource for HwlocSource {
 
     fn read(&self) -> Result<Topology, TopologyReadError> {
         let fail = |action| {
-            move |error: &dyn std::fmt::Display| TopologyReadError::Hwloc {
-                action,
-                reason: error.to_string(),
-            }
+            move |error: &dyn std::fmt::Display| TopologyReadError::Hwloc(action, error.to_string())
         };
         let builder = Hwloc::builder()
             .with_flags(BuildFlags::INCLUDE_DISALLOWED)
@@ -55,10 +52,8 @@ impl TopologySource for HwlocSource {
                 .map_err(|e| fail("read the synthetic description")(&e))?,
         };
         let hwloc = builder.build().map_err(|e| fail("read the machine")(&e))?;
-        Topology::new(describe(&hwloc)).map_err(|source| TopologyReadError::NoMachine {
-            origin: self.describe(),
-            source,
-        })
+        Topology::new(describe(&hwloc))
+            .map_err(|source| TopologyReadError::NoMachine(self.describe(), source))
     }
 }
 
@@ -106,7 +101,6 @@ enum Place {
     Socket(u32),
 }
 
-/// Dense numbers in the order of first appearance, which is hwloc's own order.
 #[derive(Default)]
 struct Numbers(BTreeMap<Place, u32>);
 

@@ -20,21 +20,10 @@ pub trait TopologySource: fmt::Debug {
 /// A topology that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyReadError {
-    /// hwloc refuses or fails.
-    #[error("hwloc cannot {action}: {reason}")]
-    Hwloc {
-        /// What was tried.
-        action: &'static str,
-        /// What it says.
-        reason: String,
-    },
-    /// What was read is not a machine.
-    #[error("{origin} describes no machine")]
-    NoMachine {
-        /// Where it came from.
-        origin: String,
-        /// What is wrong.
-        #[source]
-        source: TopologyError,
-    },
+    /// hwloc refuses or fails: what was tried, and what it says.
+    #[error("hwloc cannot {0}: {1}")]
+    Hwloc(&'static str, String),
+    /// What was read, from where, is not a machine.
+    #[error("{0} describes no machine")]
+    NoMachine(String, #[source] TopologyError),
 }

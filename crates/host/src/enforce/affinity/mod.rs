@@ -30,7 +30,6 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Intervals after which all processes are read in any case.
 const FULL_LOOK: u32 = 20;
 
 /// How many numbers are tried one by one before the list of all processes is cheaper.
@@ -45,11 +44,9 @@ pub struct AffinityEnforcer {
     proc: ProcFs,
     tree: ProcessTree,
     apps: BTreeMap<AppId, Confined>,
-    /// The newest process number at the last search.
     newest_pid: u32,
     /// Intervals until all processes are read; 0: at the next search.
     full_look_in: u32,
-    /// Counts the searches that may have found something.
     looks: u64,
 }
 
@@ -81,7 +78,6 @@ struct ThreadBefore {
     mask: CpuSet,
 }
 
-/// The field of these masks in what [`Handover::remember`] returns.
 const BEFORE: &str = "before";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,9 +88,7 @@ enum Listed {
 
 #[derive(Debug, Default)]
 struct Mask {
-    /// As last read back.
     in_force: CpuSet,
-    /// The mask it gave itself, if it did.
     own: Option<CpuSet>,
 }
 
@@ -187,7 +181,6 @@ impl AffinityEnforcer {
         }
         confined.threads.retain(|tid, mask| {
             let Ok(now) = masks::get(*tid) else {
-                // It ended.
                 return false;
             };
             let chose_itself = if mask.in_force.is_empty() {
@@ -376,12 +369,11 @@ impl Membership for AffinityEnforcer {
 
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
         let AdoptTarget::Pid(pid) = adoptee.target else {
-            return Err(HostError::NotAdoptable {
-                target: adoptee.target.to_string(),
-                why: "this daemon confines by thread affinity, without control groups".to_owned(),
-                hint: "adopt its process (--pid), or start the daemon with --enforcer cgroup"
-                    .to_owned(),
-            });
+            return Err(HostError::NotAdoptable(
+                adoptee.target.to_string(),
+                "this daemon confines by thread affinity, without control groups".to_owned(),
+                "adopt its process (--pid), or start the daemon with --enforcer cgroup".to_owned(),
+            ));
         };
         let app = adoptee.app;
         let first = self.proc.stat(pid)?;
@@ -396,7 +388,6 @@ impl Membership for AffinityEnforcer {
         }
         self.list_threads(app);
         let thread = |tid: &ThreadId| {
-            // One that ends meanwhile has nothing to be put back.
             let mask = masks::get(*tid).ok()?;
             let started_ticks = self.proc.stat(tid.0).ok()?.started_ticks;
             Some((
@@ -462,7 +453,6 @@ impl Membership for AffinityEnforcer {
         _departure: Departure,
     ) -> Result<(), HostError> {
         if let Some(confined) = self.apps.get_mut(&app) {
-            // Masks that threads gave themselves are noticed under the old set.
             if confined.before.is_some() {
                 Self::settle_under_old(confined, app);
             }

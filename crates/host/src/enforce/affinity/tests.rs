@@ -4,7 +4,6 @@ use super::*;
 use mapper_model::CpuId;
 use std::process::{Child, Command, Stdio};
 
-/// A child that is ended whatever happens to the test.
 struct Running(Child);
 
 impl Running {
@@ -118,7 +117,6 @@ fn a_thread_that_pins_itself_within_the_allocation_is_respected() {
     enforcer.refresh().unwrap();
     assert_eq!(mask(&child), set(&[high]));
     assert_eq!(enforcer.effective(APP).unwrap(), set(&[low, high]));
-    // Its CPU is withdrawn and comes back.
     enforcer.apply(APP, &set(&[low])).unwrap();
     assert_eq!(mask(&child), set(&[low]));
     enforcer.apply(APP, &set(&[low, high])).unwrap();
@@ -190,7 +188,6 @@ fn a_set_that_the_kernel_refuses_keeps_neither_the_next_one_nor_a_release_back()
         enforcer.apply(APP, &gone).unwrap_err();
         enforcer.release(APP, &all, Departure::ForGood).unwrap();
         assert_eq!(mask(&child), all);
-        // It is forgotten: no set is forced upon it any more.
         set_mask(&child, &one);
         enforcer.refresh().unwrap();
         assert_eq!(mask(&child), one);

@@ -113,8 +113,7 @@ impl Adoption<'_> {
                 ),
             )
         })?;
-        // The owner of the directory does not count: a group that was delegated is theirs, while the limit that root
-        // set in `cpuset.cpus` is not theirs to lift.
+        // The owner of a delegated directory may not lift the limit that root set in `cpuset.cpus`.
         if let Some(user) = self.adoptee.owner {
             let owner = dir.owner_of("cpuset.cpus")?;
             if owner != user {
@@ -139,8 +138,7 @@ impl Adoption<'_> {
         Ok(Group::new(dir, origin, written))
     }
 
-    /// Any CPU that is given out may be planned for an application: one that stays within limits of others would
-    /// run, and be counted, where it was not planned.
+    /// Any CPU that is given out may be planned for an application: limits of others would run it elsewhere.
     fn refuse_narrow(&self, path: &Path, before: &CpuSet) -> Result<(), HostError> {
         let usable = &self.adoptee.usable;
         let (around, allowed) = self.groups.effective_around(path)?;

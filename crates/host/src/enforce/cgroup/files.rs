@@ -17,7 +17,6 @@ pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
 }
 
 pub(super) const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
-
 const PREFIX: &str = "app-";
 
 /// The nodes that the groups here can take memory from.

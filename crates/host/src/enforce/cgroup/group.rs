@@ -65,7 +65,6 @@ pub(super) enum Memory {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) cpus: CpuSet,
-    /// `None`: it was accepted.
     pub(super) answer: Option<Outstanding>,
 }
 

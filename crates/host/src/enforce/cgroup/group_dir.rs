@@ -16,8 +16,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 const LONGEST: u64 = 16 << 20;
-
-/// How deep groups that a program makes within its own are read.
 pub(super) const DEPTH: u32 = 8;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
@@ -186,7 +184,6 @@ impl GroupDir {
         self.remove_tree(name, DEPTH)
     }
 
-    /// Removes a group right below this one, and those that a program made below it.
     pub(super) fn remove_tree(&self, name: &str, depth: u32) -> Result<Removed, HostError> {
         if depth > 0
             && let Ok(group) = self.beneath(Path::new(name))
@@ -197,7 +194,6 @@ impl GroupDir {
         }
         match rustix::fs::unlinkat(self.dir.as_fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(Removed::Yes),
-            // A process came in between.
             Err(Errno::BUSY) => Ok(Removed::StillPopulated),
             Err(errno) => Err(HostError::file("remove", self.file(name), errno.into())),
         }

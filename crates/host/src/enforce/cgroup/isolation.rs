@@ -71,11 +71,14 @@ pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
     let text = dir.read(PARTITION)?;
     match text.trim_end() {
         ISOLATED => Ok(()),
-        message => Err(HostError::Partition {
-            path: dir.file(PARTITION),
-            cpus: cpus.clone(),
-            message: message.chars().take(120).collect(),
-        }),
+        message => {
+            let message = message.chars().take(120).collect();
+            Err(HostError::Partition(
+                dir.file(PARTITION),
+                cpus.clone(),
+                message,
+            ))
+        }
     }
 }
 

@@ -94,7 +94,6 @@ impl CgroupEnforcer {
         Self::prepare(root, &mount, Init::of_this_machine())
     }
 
-    /// As [`CgroupEnforcer::open`], on any directory that has the files of a group.
     fn prepare(root: &Path, mount: &Path, init: Init) -> Result<Self, HostError> {
         let root = GroupDir::open(root)?;
         let controllers = root.read("cgroup.controllers")?;
@@ -184,8 +183,7 @@ impl Confine for CgroupEnforcer {
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
         let group = self.groups.get(app)?;
         match group.dir.read_cpus("cpuset.cpus.effective") {
-            // The first unit of its slice has no such file until systemd has made it: the group has what those
-            // around it have.
+            // The first unit of its slice has no such file yet: it has what those around it have.
             Err(error) if error.is_gone() && group.dir.is_populated().is_ok() => {
                 match group.origin.place() {
                     Some(place) => self
@@ -206,7 +204,6 @@ impl Confine for CgroupEnforcer {
         if group.change.is_some() || cpus == group.written {
             return None;
         }
-        // In a partition it would be written in vain.
         self.partitions.yield_to_others(&mut self.groups, app);
         let group = self.groups.apps.get(&app)?;
         let own = rustix::process::geteuid().as_raw();
@@ -348,10 +345,7 @@ impl Membership for CgroupEnforcer {
         };
         self.groups.abandon(app, &group)?;
         back.map_err(|error| match self.groups.left_over.contains(&app) {
-            true => HostError::LeftBehind {
-                group: group.dir.path().to_owned(),
-                source: Box::new(error),
-            },
+            true => HostError::LeftBehind(group.dir.path().to_owned(), Box::new(error)),
             false => error,
         })
     }
@@ -476,7 +470,6 @@ impl Isolate for CgroupEnforcer {
 
 impl BindMemory for CgroupEnforcer {
     fn bind_memory(&mut self, app: AppId, nodes: &[NodeId]) -> Result<(), HostError> {
-        // Lists of nodes are written like lists of CPUs.
         let wanted: CpuSet = nodes.iter().map(|node| CpuId(node.0)).collect();
         let there = self.groups.root.read_cpus(ALL_NODES)?;
         let reachable = wanted.intersection(&there);

@@ -83,7 +83,6 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     }
     match search.identity(process) {
         Identity::Same => Ok(()),
-        // What was moved is put back.
         Identity::Anothers(user) => Err(anothers(target, process, user)),
         Identity::Gone => {
             let Ok(stranger) = groups.proc.stat(process.pid) else {

@@ -205,7 +205,6 @@ impl Partitions {
         self.let_go(groups);
     }
 
-    /// Makes the groups around claim these exclusive CPUs and no others.
     fn claim(&mut self, groups: &Groups, cpus: &CpuSet) -> Result<(), HostError> {
         if self.claimed == *cpus {
             return Ok(());

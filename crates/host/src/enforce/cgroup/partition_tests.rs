@@ -76,7 +76,6 @@ fn who_has_to_leave_cpus_does_so_before_another_gets_them() {
     assert_eq!(tree.app(1, EXCLUSIVE), "0-1");
     assert_eq!(tree.trimmed(CLAIMED), "0-1");
     assert_eq!(tree.app(2, "cpuset.cpus"), "2-5");
-    // With nothing left it is a member until it gets its own.
     tree.apply(2, "0-5");
     assert_eq!(tree.app(1, PARTITION), MEMBER);
     assert!(tree.enforcer.exclusive().is_empty());

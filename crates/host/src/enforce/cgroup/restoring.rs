@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 const PERSISTENCE: Duration = Duration::from_secs(60);
-
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -51,8 +50,7 @@ enum Asked {
 }
 
 impl Owed {
-    /// Requests it. systemd takes an empty list and the kernel does not: with all CPUs first, the group has them
-    /// whatever becomes of the second call.
+    /// systemd takes an empty list and the kernel does not: all CPUs come first, whatever becomes of the second call.
     fn ask(&self, systemd: &mut Systemd, patience: Duration) -> Asked {
         let steps = match self.before.is_empty() {
             true => match possible_cpus() {
@@ -72,7 +70,7 @@ impl Owed {
                 Err(error) if error.is_gone() => return Asked::Ended,
                 Err(error) => {
                     failed.get_or_insert_with(|| match error {
-                        HostError::Systemd { why, .. } => why,
+                        HostError::Systemd(.., why) => why,
                         other => crate::chain(&other),
                     });
                 }
@@ -201,8 +199,7 @@ impl Units {
         }
     }
 
-    /// Restores the CPUs of a unit through systemd; an error if it has not done so yet, and the request is repeated.
-    /// An answer that is still due to an earlier change does not matter: systemd takes calls in order.
+    /// An error if systemd has not done so yet; the request is repeated. systemd takes calls in order.
     pub(super) fn give_back(
         &mut self,
         unit: &UnitName,

@@ -14,11 +14,7 @@ pub(super) fn refused(
     why: impl Into<String>,
     hint: impl Into<String>,
 ) -> HostError {
-    HostError::NotAdoptable {
-        target: target.to_string(),
-        why: why.into(),
-        hint: hint.into(),
-    }
+    HostError::NotAdoptable(target.to_string(), why.into(), hint.into())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +78,6 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Whether a process is the one that was found, and the user's whose it has to be.
     pub(super) fn identity(&self, process: &ProcessStat) -> Identity {
         let now = self.groups.proc.stat(process.pid);
         if !now.is_ok_and(|now| now.started_ticks == process.started_ticks) {

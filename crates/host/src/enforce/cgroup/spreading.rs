@@ -14,8 +14,7 @@ pub(super) struct Placed {
     pub(super) on: CpuId,
 }
 
-/// Which threads to move so that no CPU has two more than another, as far as moving `free` allows. `bound` count as
-/// well, and stay.
+/// Which of `free` to move so that no CPU has two more than another; `bound` count as well, and stay.
 pub(super) fn moves(free: &[Placed], bound: &[Placed], cpus: &CpuSet) -> Vec<Placed> {
     let mut load: BTreeMap<CpuId, usize> = cpus.iter().map(|cpu| (cpu, 0)).collect();
     for placed in bound {
@@ -75,7 +74,6 @@ pub(super) fn spread(proc: &ProcFs, threads: &[ThreadId], cpus: &CpuSet, all: &C
         }
     }
     for Placed { thread, on } in moves(&free, &bound, cpus) {
-        // It may have ended.
         let alone: CpuSet = [on].into_iter().collect();
         let moved = masks::set(thread, &alone).and_then(|()| masks::set(thread, all));
         if let Err(error) = moved

@@ -36,11 +36,11 @@ impl UnitName {
                 .is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
         });
         if !fits || kind.is_none() {
-            return Err(HostError::NotAdoptable {
-                target: format!("unit {name:?}"),
-                why: "it is no name of a unit with processes".to_owned(),
-                hint: "give one that ends in .service, .scope or .slice".to_owned(),
-            });
+            return Err(HostError::NotAdoptable(
+                format!("unit {name:?}"),
+                "it is no name of a unit with processes".to_owned(),
+                "give one that ends in .service, .scope or .slice".to_owned(),
+            ));
         }
         Ok(Self(name.to_owned()))
     }
@@ -167,11 +167,7 @@ impl Systemd {
 }
 
 pub(super) fn failed(action: &'static str, unit: &UnitName, why: String) -> HostError {
-    HostError::Systemd {
-        action,
-        unit: unit.0.clone(),
-        why,
-    }
+    HostError::Systemd(action, unit.0.clone(), why)
 }
 
 fn no_answer() -> String {
@@ -203,7 +199,6 @@ fn serve(jobs: &Receiver<Job>) {
     }
 }
 
-/// Calls something on a connection, which is made if there is none and closed if it fails.
 async fn with<T>(
     connection: &mut Option<Connection>,
     call: impl AsyncFnOnce(&Connection) -> zbus::Result<T>,
@@ -313,7 +308,6 @@ fn to_bits(cpus: &CpuSet) -> Vec<u8> {
 }
 
 fn from_bits(bits: &[u8]) -> CpuSet {
-    // More than any kernel has; CPUs beyond do not exist.
     const MOST: u32 = 1024;
     let all = (0..MOST * 8).zip(
         bits.iter()
@@ -330,7 +324,6 @@ pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
     (tell, Outstanding(message))
 }
 
-/// How a fake systemd answers when CPUs are to be set; `None`: never.
 #[cfg(test)]
 pub(super) type Script = Box<dyn FnMut(&UnitName, &CpuSet) -> Option<Result<(), String>> + Send>;
 

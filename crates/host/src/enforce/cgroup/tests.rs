@@ -8,11 +8,9 @@ use mapper_model::ThreadId;
 use std::fs;
 
 pub(super) const APP: AppId = AppId(1);
-
 pub(super) const ROOT: &str = "mapper.slice/apps";
 
-/// A cgroup file system of plain files, which keep what is written to them, and the enforcer that works on it. What
-/// the kernel makes of the writes is tested in the guest.
+/// A cgroup file system of plain files. What the kernel makes of the writes is tested in the guest.
 pub(super) struct Tree {
     mount: tempfile::TempDir,
     init: Init,
@@ -38,7 +36,6 @@ impl Tree {
         CgroupEnforcer::prepare(&self.path(ROOT), self.mount.path(), self.init)
     }
 
-    /// Another daemon takes over application 1.
     pub(super) fn hand_over(&mut self, set_by_others: Option<CpuSet>) {
         let former = Former {
             set_by_others,
@@ -89,7 +86,6 @@ impl Tree {
     }
 }
 
-/// The files that the kernel would show in a group; those that are there already stay.
 fn fake_group(path: &Path, populated: bool) {
     fs::create_dir_all(path).unwrap();
     for (name, text) in [
@@ -126,7 +122,6 @@ pub(super) fn former(app: u64, processes: serde_json::Value) -> Former {
     }
 }
 
-/// A set that root or the daemon's user has written.
 pub(super) fn operators(cpus: &str) -> Option<ForeignSet> {
     Some(ForeignSet {
         cpus: cpus.parse().unwrap(),
