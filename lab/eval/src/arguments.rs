@@ -306,6 +306,7 @@ mod tests {
     use super::super::protocol::newest;
     use super::*;
     use clap::Parser as _;
+    use clap::error::ErrorKind;
 
     #[derive(clap::Parser)]
     struct Eval {
@@ -427,12 +428,8 @@ mod tests {
         let only = "--suite=sam --machine=ivb40 --follow --seeds=2 --apps=a --machines=m --protocol=p --fresh \
                     --set=decision_s=0 --summary=s";
         for only in only.split_whitespace() {
-            let kind = parsed(&["--live", only]).err().map(|error| error.kind());
-            assert_eq!(
-                kind,
-                Some(clap::error::ErrorKind::ArgumentConflict),
-                "{only}"
-            );
+            let error = parsed(&["--live", only]).err().expect(only);
+            assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{only}");
         }
     }
 }

@@ -205,10 +205,8 @@ mod tests {
         for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
             let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
             let told = format!("{:#}", with(&own, Catalogue::add_apps).unwrap_err());
-            assert!(
-                told.contains(&format!("application {name:?} cannot be")),
-                "{told}"
-            );
+            let refused = format!("application {name:?} cannot be");
+            assert!(told.contains(&refused), "{told}");
         }
         for name in Catalogue::presets().unwrap().apps.keys() {
             check_name(name).unwrap();

@@ -161,15 +161,10 @@ mod tests {
     fn only_what_the_daemon_runs_has_a_budget_for_deciding() {
         let all = &data::kept(&POLICIES).unwrap().policy;
         assert_eq!(all.len(), 42);
-        for policy in all {
-            let own = policy.name == "mapper" || policy.name.starts_with("mapper-next");
-            let has = policy.budget == Budget::Protocol;
-            assert_eq!(
-                has,
-                own && policy.name != "mapper-next-no-budget",
-                "{}",
-                policy.name
-            );
+        for Policy { name, budget, .. } in all {
+            let own = name == "mapper" || name.starts_with("mapper-next");
+            let expected = own && name != "mapper-next-no-budget";
+            assert_eq!(*budget == Budget::Protocol, expected, "{name}");
         }
     }
 
@@ -183,10 +178,8 @@ mod tests {
             (entry.repeat(2), "\"p\" stands there twice"),
         ] {
             let error = format!("{:#}", read(&text).err().unwrap());
-            assert!(
-                error.contains("policies.toml") && error.contains(part),
-                "{error}"
-            );
+            assert!(error.contains("policies.toml"), "{error}");
+            assert!(error.contains(part), "{error}");
         }
     }
 }

@@ -266,10 +266,8 @@ mod tests {
         let told = changed(|text| text.replace(hash, "0123"))
             .unwrap_err()
             .to_string();
-        assert!(
-            told.contains(&format!("machines_sha256 = \"{hash}\"")),
-            "{told}"
-        );
+        let fix = format!("machines_sha256 = \"{hash}\"");
+        assert!(told.contains(&fix), "{told}");
         assert!(told.contains("not those of /"), "{told}");
     }
 
@@ -284,14 +282,10 @@ mod tests {
         assert_eq!(meant(&["sam-fig5"]).unwrap(), ["sam-fig5"]);
         let sam = meant(&["sam"]).unwrap();
         assert!(sam.len() > 4 && sam.iter().all(|name| name.starts_with("sam-")));
-        assert_eq!(
-            meant(&["sam-fig5", "sam", "sam-fig5"]).unwrap().len(),
-            sam.len()
-        );
-        assert_eq!(
-            meant(&["all", "sam"]).unwrap().len(),
-            protocol().suites.len()
-        );
+        let again = meant(&["sam-fig5", "sam", "sam-fig5"]).unwrap();
+        assert_eq!(again.len(), sam.len());
+        let all = meant(&["all", "sam"]).unwrap();
+        assert_eq!(all.len(), protocol().suites.len());
         let half_a_word = meant(&["sa"]).unwrap_err().to_string();
         assert!(half_a_word.contains("\"sa\"") && half_a_word.contains("sam-fig5"));
     }

@@ -138,10 +138,8 @@ mod tests {
         };
         let told = stopped(false).to_string();
         assert!(told.contains("34 of 72 runs done"), "{told}");
-        assert!(
-            told.ends_with("the same command continues from there"),
-            "{told}"
-        );
+        let same = "the same command continues from there";
+        assert!(told.ends_with(same), "{told}");
         assert!(stopped(true).to_string().contains("without --fresh"));
     }
 }

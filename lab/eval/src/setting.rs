@@ -297,12 +297,8 @@ mod tests {
     fn counts_change_to_whole_numbers_and_to_no_others() {
         let machine = mapper_sim::presets::machines().unwrap()["hsw80"].clone();
         let changed = |text: &str| set(text).changed(&machine);
-        assert_eq!(
-            changed("machine.threads_per_core=2")
-                .unwrap()
-                .threads_per_core,
-            2
-        );
+        let new = changed("machine.threads_per_core=2").unwrap();
+        assert_eq!(new.threads_per_core, 2);
         let new = changed("machine.cores_per_socket*=2").unwrap();
         assert_eq!(new.cores_per_socket, 2 * machine.cores_per_socket);
         let error = format!("{:#}", changed("machine.sockets=1.5").unwrap_err());

@@ -35,22 +35,16 @@ pub(super) fn suite(table: &SuiteTable) -> Table {
         let values = values.map(|value| or_dash(value.map(|value| format!("{value:.3}"))));
         row(mark, std::iter::once(first).chain(values))
     };
-    let mut rows: Vec<Row> = table
-        .mixes
-        .iter()
-        .map(|row| {
-            let star = if row.assumed { "*" } else { "" };
-            let value = |name: &String| Some(row.policies.get(name)?.value);
-            line(Mark::None, format!("{}{star}", row.mix), &value)
-        })
-        .collect();
+    let rows = table.mixes.iter().map(|row| {
+        let star = if row.assumed { "*" } else { "" };
+        let value = |name: &String| Some(row.policies.get(name)?.value);
+        line(Mark::None, format!("{}{star}", row.mix), &value)
+    });
     let mean = |name: &String| table.overall.get(name).copied();
-    rows.push(line(Mark::Own, "geometric mean".into(), &mean));
-    Table {
-        title: format!("{} ({}, in the model)", suite.title, suite.machine),
-        header: texts(std::iter::once("mix").chain(suite.policies.iter().map(String::as_str))),
-        rows,
-    }
+    let mean = line(Mark::Own, "geometric mean".into(), &mean);
+    let header = std::iter::once("mix").chain(suite.policies.iter().map(String::as_str));
+    let title = format!("{} ({}, in the model)", suite.title, suite.machine);
+    self::table(&title, texts(header), rows.chain([mean]))
 }
 
 /// What is to be said of a suite's numbers.
@@ -282,10 +276,8 @@ mod tests {
             run.apps[1].p99_s = Some(0.0125);
             run
         });
-        assert_eq!(
-            cells(&programs(&table), 0)[3],
-            "SGD 0.800 on 10 CPUs; memcached 0.900 on 10 CPUs, p99 12.5 ms"
-        );
+        let expected = "SGD 0.800 on 10 CPUs; memcached 0.900 on 10 CPUs, p99 12.5 ms";
+        assert_eq!(cells(&programs(&table), 0)[3], expected);
     }
 
     #[test]
@@ -323,12 +315,8 @@ mod tests {
         // MP-3's Linux is what was made up to be published.
         let linux = shown.rows.iter().find(|row| row.cells[0] == "MP-3 Linux");
         assert_eq!(linux.unwrap().cells[5], "inside");
-        assert!(
-            !shown
-                .rows
-                .iter()
-                .any(|row| row.cells[0].starts_with("SM-5"))
-        );
+        let mut rows = shown.rows.iter();
+        assert!(!rows.any(|row| row.cells[0].starts_with("SM-5")));
         assert_eq!(targets(&lines("mix")).rows, []);
     }
 
@@ -362,10 +350,8 @@ mod tests {
         let shown = validity(&[finding(true), finding(false)]);
         assert_eq!(cells(&shown, 0), ["Figure 2", "a > b", "a 1, b 2", "holds"]);
         assert_eq!(cells(&shown, 1)[3], "DOES NOT HOLD");
-        assert_eq!(
-            (shown.rows[0].mark, shown.rows[1].mark),
-            (Mark::Met, Mark::Missed)
-        );
+        let marks = [shown.rows[0].mark, shown.rows[1].mark];
+        assert_eq!(marks, [Mark::Met, Mark::Missed]);
     }
 
     #[test]
@@ -405,10 +391,8 @@ mod tests {
             standing("c", &both[..1]),
         ];
         let shown = super::standings(&all);
-        assert_eq!(
-            texts(shown.iter().map(|table| table.rows.len())),
-            ["2", "1"]
-        );
+        let rows: Vec<usize> = shown.iter().map(|table| table.rows.len()).collect();
+        assert_eq!(rows, [2, 1]);
         assert_eq!(super::standings(&[]), []);
     }
 }

@@ -277,11 +277,7 @@ mod tests {
         for part in &data::kept(&PRINTED).unwrap().parts {
             assert_eq!(part.lines.len(), 11);
             for line in &part.lines {
-                assert!(
-                    presets.contains_key(&line.mix),
-                    "{} has no preset",
-                    line.mix
-                );
+                presets.get(&line.mix).expect(&line.mix);
             }
         }
         let text = include_str!("../data/published/table1.toml");
@@ -304,11 +300,8 @@ mod tests {
         assert_eq!(near(&[8, 8, 3, 0]), Nearness::Same);
         assert_eq!(near(&[7, 8, 4, 1]), Nearness::WithinOneCore);
         assert_eq!(near(&[8, 6, 3, 0]), Nearness::Other);
-        assert_eq!(
-            near(&[8, 8, 0, 3]),
-            Nearness::Other,
-            "the sum is not enough"
-        );
+        // The sum is not enough.
+        assert_eq!(near(&[8, 8, 0, 3]), Nearness::Other);
         assert_eq!(near(&[8, 8, 3]), Nearness::Other);
     }
 
@@ -329,10 +322,8 @@ mod tests {
         let shown = table.table();
         assert_eq!(shown.header, ["benchmark", "NuCore", "limited by"]);
         assert_eq!(shown.rows[0].cells[1], "{8,8,3,0}\n= {8,8,3,0}");
-        assert_eq!(
-            shown.rows[1].cells,
-            ["canneal", "{8,8,8,4}\n{8,8,8,6}", "all shared"]
-        );
+        let canneal = ["canneal", "{8,8,8,4}\n{8,8,8,6}", "all shared"];
+        assert_eq!(shown.rows[1].cells, canneal);
         let agreements = table.agreements();
         assert!(agreements[0].starts_with("NuCore: 1 of 2 allocations as printed"));
         let json = serde_json::to_value(&table).unwrap();

@@ -107,21 +107,15 @@ mod tests {
             "at most 1 % of the promises broken",
         ];
         let both = [("mapper-paper", 0.9), ("oracle", 1.0)];
-        assert_eq!(
-            claims(0.96, 1, &both),
-            [(mapper, true), (best, true), (promises, true)]
-        );
-        assert_eq!(
-            claims(0.93, 1, &both),
-            [(mapper, true), (best, false), (promises, true)]
-        );
-        assert_eq!(
-            claims(0.89, 2, &both),
-            [(mapper, false), (best, false), (promises, false)]
-        );
-        assert_eq!(
-            claims(0.96, 0, &both[..1]),
-            [(mapper, true), (promises, true)]
-        );
+        for (own, broken, held) in [
+            (0.96, 1, [true, true, true]),
+            (0.93, 1, [true, false, true]),
+            (0.89, 2, [false, false, false]),
+        ] {
+            let expected: Vec<_> = [mapper, best, promises].into_iter().zip(held).collect();
+            assert_eq!(claims(own, broken, &both), expected);
+        }
+        let without = claims(0.96, 0, &both[..1]);
+        assert_eq!(without, [(mapper, true), (promises, true)]);
     }
 }

@@ -162,7 +162,7 @@ impl Scale {
                     let last = self.reference.filter(near).unwrap_or(last);
                     let arrow = if bar.value > most { " →" } else { "" };
                     let label = format!("{}{arrow}", bar.label);
-                    let label = Text::new(label, (7, 0), text(thick - 1, SOFT, HPos::Left));
+                    let label = Text::new(label, (7, 0), text(12, SOFT, HPos::Left));
                     chart.draw_series([EmptyElement::at((last, centre)) + label])?;
                     y -= thick;
                 }
@@ -333,9 +333,15 @@ fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> anyhow::Result<Mar
         drawn.map_err(|error| anyhow!("draw a plot: {error}"))?;
     }
     // Within a page it needs no name space, and its size is that of the page's column.
-    let mut text = text
-        .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
-        .replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1);
+    let size = format!("width=\"{WIDTH}\" height=\"{height}\" ");
+    text = text.replacen(&size, "", 1);
+    for needless in [
+        " xmlns=\"http://www.w3.org/2000/svg\"",
+        " font-family=\"sans-serif\"",
+        " opacity=\"1\"",
+    ] {
+        text = text.replace(needless, "");
+    }
     // Colours follow the light and dark forms of the page.
     let series = (0..SERIES).map(|at| (format!("s{at}"), series(at)));
     let others = [
