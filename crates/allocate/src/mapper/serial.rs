@@ -55,8 +55,11 @@ fn end_serial_phase(decision: &mut Decision<'_>, place: usize) {
     };
     for loan in borrowed {
         if let Some(taker) = decision.place_of(loan.taker) {
-            // A trial with borrowed CPUs ends, which may already return them.
+            // A trial with borrowed CPUs ends, which may already return them. It does not ask for them again in
+            // the same decision.
+            let before = decision.count(taker);
             decision.interrupt(taker);
+            decision.scratch[taker].moved |= decision.count(taker) < before;
         }
     }
     let Some(loans) = decision.members.at_mut(place).loans.take() else {
