@@ -2,8 +2,7 @@
 //!
 //! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`, with one entry for
 //! each set of libraries it was checked with. A new file is renamed over the old one, so that readers need no lock;
-//! writers take turns by a lock on `.lock` in the folder. What cannot be read counts as not checked, and the user is
-//! warned.
+//! writers take turns by a lock on `.lock` in the folder. What cannot be read counts as not checked.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

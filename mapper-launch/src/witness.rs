@@ -4,8 +4,7 @@
 //! former (see [`forwarding`](crate::forwarding)). The witness is a second process in the launcher's group that blocks
 //! all signals and does nothing: a signal that is pending there was sent to the group. The kernel visits the newest
 //! member of a group first, so the witness has a signal before the launcher. Pending signals cannot be taken back; when
-//! one has been seen, a new witness replaces the old one. It also continues a stopped launcher when the program runs or
-//! ends.
+//! one has been seen, a new witness replaces the old one. It also continues a stopped launcher.
 //!
 //! It has another name than the launcher, so that `pkill mapper-launch` does not reach it, and ends with the launcher.
 

@@ -25,9 +25,8 @@ impl Column {
     /// Numbers, which are never cut.
     pub(crate) const fn number(title: &'static str) -> Self {
         Self {
-            title,
             align: Align::Right,
-            least: None,
+            ..Self::word(title)
         }
     }
 
@@ -43,9 +42,8 @@ impl Column {
     /// Text that is cut to no less than this.
     pub(crate) const fn text(title: &'static str, least: usize) -> Self {
         Self {
-            title,
-            align: Align::Left,
             least: Some(least),
+            ..Self::word(title)
         }
     }
 }

@@ -1,9 +1,7 @@
 //! Which CPUs may be given out: online ∩ what this daemon is allowed (its own affinity, or the effective set of its
-//! group) ∖ isolated ∖ those the operator reserves. All of it can change while the daemon runs, so it is read for every
-//! decision.
+//! group) ∖ isolated ∖ those the operator reserves. All of it can change, so it is read for every decision.
 //!
-//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to them alone: then they are meant to be
-//! used.
+//! Isolated CPUs (`isolcpus=`) are left out unless the daemon is confined to them alone.
 
 use crate::HostError;
 use crate::enforce::masks;

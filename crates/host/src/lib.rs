@@ -1,5 +1,4 @@
-//! All kernel I/O: [`topology`], [`observe`] (counters, progress, CPU time), [`enforce`] (cgroup v2 cpuset or
-//! affinity).
+//! All kernel I/O: [`topology`], [`observe`] (counters, progress, CPU time), [`enforce`].
 //!
 //! Everything is synchronous and bounded: files are read up to a limit, lists have a longest length, and what an
 //! application can influence is distrusted. Errors carry the path and the value ([`HostError`]).

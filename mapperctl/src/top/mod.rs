@@ -1,6 +1,5 @@
 //! `mapperctl top`: which application has which CPUs, now: a picture of the machine above a table of the applications,
-//! drawn anew from every status. When the daemon goes away the last picture stays, marked as old, and the next daemon
-//! is waited for.
+//! drawn anew from every status. When the daemon goes away the last picture stays, marked as old.
 
 mod machine_map;
 mod marks;

@@ -1,8 +1,7 @@
 //! Shared counters: the cost of two threads writing the same cache line in turn [SAM-MPH §3.1, Fig. 1].
 //!
 //! Two threads increment a counter alternately, with some work of their own in between: on one core, in one socket,
-//! across sockets. Where the distances differ in speed, placement matters; where the work hides the transfers, it does
-//! not.
+//! across sockets. Where the distances differ in speed, placement matters; where work hides the transfers, it does not.
 
 use super::pin;
 use crate::HostError;

@@ -1,5 +1,4 @@
-//! A one-time characterisation of the machine by micro-benchmarks, since when a rate is a bottleneck depends on the
-//! machine.
+//! A one-time characterisation of the machine by micro-benchmarks: when a rate is a bottleneck depends on it.
 //!
 //! As in the papers [MAPPER §3.4, SAM-MPH §3.1, Fig. 1], each resource is stressed by itself: [`coherence`],
 //! [`bandwidth`] and [`pipeline`]. [`thresholds`] draws the thresholds from that, by pure functions of the measured

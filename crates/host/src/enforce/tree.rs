@@ -3,11 +3,10 @@
 //! The tree is followed from one list of all processes to the next. A process belongs to an application when
 //! 1. it belonged to it before (same number, same start time), or
 //! 2. its parent does, or
-//! 3. its parent is the launcher of the application and dedicated to it: it makes itself the reaper of orphans. One that
-//!    had other children when the application came, or launched two, is not; children that run the launcher's own program
-//!    are its helpers; or
-//! 4. the leader of its process group or session is, or was, a member: this finds orphans that went to the system's
-//!    reaper.
+//! 3. its parent is the launcher of the application and dedicated to it: it makes itself the reaper of orphans. One
+//!    that had other children when the application came, or launched two, is not; children that run the launcher's own
+//!    program are its helpers; or
+//! 4. the leader of its process group or session is, or was, a member: this finds orphans of the system's reaper.
 //!
 //! The launcher itself is never a member of what it launches; where launchers nest, rule 3 comes before rule 2. The
 //! first process, the kernel's threads and this process are never members: a wrong number in one place must not confine

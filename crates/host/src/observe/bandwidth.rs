@@ -2,8 +2,7 @@
 //!
 //! Server processors count, for each monitoring group, the bytes between last-level cache and memory (Intel MBM, AMD
 //! QoS). Each application gets a group under `mon_groups`; threads that a member starts belong to it, others are
-//! written into its `tasks`. The counts of all cache domains are added up, also by node where the node of each cache is
-//! known.
+//! written into its `tasks`. The counts of all cache domains are added up, also by node where those are known.
 //!
 //! A processor has few groups; an application beyond them has no reading. A domain without a count (`Unavailable`)
 //! makes the whole reading absent: a sum with a part missing would look like a fall. What is read stays cumulative.

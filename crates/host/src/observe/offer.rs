@@ -58,7 +58,7 @@ pub(crate) struct Described {
     pub(crate) text: String,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Offer {
     pub(crate) names: Vec<String>,
     pub(crate) pmus: Vec<Pmu>,
@@ -141,14 +141,10 @@ impl Offer {
         let pmus = tables.iter().enumerate().map(|(at, table)| {
             let kind = kinds.get(at).map(|kind| kind.number);
             let wanted = common.iter().filter_map(|event| {
-                let generic = match event {
-                    Event::Cycles => Some(HW_CYCLES),
-                    Event::Instructions => Some(HW_INSTRUCTIONS),
-                    _ => None,
-                };
-                Some(match generic {
-                    Some(id) => of_the_kernel(*event, id, kind),
-                    None => Wanted {
+                Some(match event {
+                    Event::Cycles => of_the_kernel(*event, HW_CYCLES, kind),
+                    Event::Instructions => of_the_kernel(*event, HW_INSTRUCTIONS, kind),
+                    _ => Wanted {
                         event: *event,
                         kind: kind.unwrap_or(TYPE_RAW),
                         config: table.config(*event)?,
@@ -190,10 +186,8 @@ impl Offer {
             kinds => kinds.iter().map(|kind| pmu(Some(kind.number))).collect(),
         };
         Self {
-            names: Vec::new(),
             pmus,
-            described: Vec::new(),
-            lacks: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Confinement by thread affinity, for machines and users without control groups.
 //!
 //! New threads copy the affinity of their creator, and no call changes all threads of a tree. So after a change the
-//! threads without the new mask are set, until a search finds none. Each interval checks the masks of all threads
-//! again.
+//! threads without the new mask are set, until a search finds none. Each interval checks all masks again.
 //!
 //! *Programs that pin themselves.* A thread that narrows its mask within the CPUs of its application keeps that mask.
 //! When the application's set changes it gets the part of its own mask within the new set or, if that is empty, the

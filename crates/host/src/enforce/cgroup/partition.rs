@@ -7,8 +7,7 @@
 //!
 //! An application moves with its partition: the groups around claim old and new CPUs, its own files are written, and
 //! the groups around release what is unused. If the partition does not stand then (`isolated invalid`), the application
-//! becomes a member on the same CPUs, and its standing says why. Its next change tries again, and so does every tenth
-//! look.
+//! becomes a member on the same CPUs, and its standing says why. Its next change and every tenth look try again.
 //!
 //! Invariants: the CPUs of a partition are in no other set that this enforcer writes, as the kernel would dissolve the
 //! partition (and, as of 6.12, keep its CPUs from all until the group is a member again); a group becomes a member
