@@ -1,7 +1,5 @@
-//! `libmapper_omp.so`: lets unmodified OpenMP programs follow their allocation.
-//!
-//! *Problem.* An OpenMP program decides the size of its teams once, at start. When mapper changes its CPUs, the program
-//! should follow at its next parallel region, and mapper should learn how far it has come, without a change of the program.
+//! `libmapper_omp.so`: lets unmodified OpenMP programs follow their allocation at the next parallel region, and tells
+//! mapper how far they have come.
 //!
 //! *Approach.* The launcher puts this library into `LD_PRELOAD`. It exports the entry points that compilers emit for
 //! parallel regions and loops dispensed in chunks, under the names of GCC's libgomp and LLVM's libomp; each counts, may
@@ -29,9 +27,9 @@
 //! `extern "C-unwind"`. The values that the program can query (`omp_get_max_threads` and its like) are never altered.
 //!
 //! *Panics.* What allocates, parses or reads `/proc` runs under [`mapper_shim_core::shield::shielded`]. The rest cannot,
-//! since the program's code runs further up on the same stack, and catching what that throws would end the process. So it
-//! must not panic: indexing, unwrapping and panicking macros are errors here (see the lints); divisors are constants or at
-//! least one; overflow wraps in release builds. Callbacks of the C library that are `extern "C"` end the process on a panic.
+//! since catching what the program's code further up the stack throws would end the process. So it must not panic:
+//! indexing, unwrapping and panicking macros are errors here (see the lints); divisors are constants or at least one;
+//! overflow wraps in release builds. Callbacks of the C library that are `extern "C"` end the process on a panic.
 
 #![cfg_attr(
     not(test),

@@ -196,23 +196,16 @@ fn scope_of(module: &Module, address: usize) -> Option<Scope> {
             .find(|found| *found != 0)
             .and_then(elf::module_containing)
     };
-    let own_library = own.and_then(library_at);
-    let global_library = library_at(Scope::Global);
-    match (own_library, global_library) {
+    let is_bound_to = |library: &Module| {
+        elf::bound_addresses(address, is_direct_openmp_call)
+            .into_iter()
+            .any(|target| library.contains(target))
+    };
+    match (own.and_then(library_at), library_at(Scope::Global)) {
         (None, None) => None,
-        (None, Some(_)) => Some(Scope::Global),
         (Some(_), None) => own,
-        (Some(own_library), Some(global_library)) => {
-            let bound_to_own = own_library != global_library
-                && elf::bound_addresses(address, is_direct_openmp_call)
-                    .into_iter()
-                    .any(|target| own_library.contains(target));
-            if bound_to_own {
-                own
-            } else {
-                Some(Scope::Global)
-            }
-        }
+        (Some(library), Some(global)) if library != global && is_bound_to(&library) => own,
+        (_, Some(_)) => Some(Scope::Global),
     }
 }
 

@@ -211,7 +211,6 @@ pub fn modules_added() -> u64 {
     find_module(|view| Some(view.info.dlpi_adds)).unwrap_or(0)
 }
 
-/// Shows `look` every module until it returns something.
 fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
     struct Search<F, T> {
         look: F,
@@ -448,7 +447,6 @@ impl Tables {
         }
     }
 
-    /// Shows `look` the name and the present target of every imported function.
     fn each_binding(&self, mut look: impl FnMut(&CStr, usize)) {
         self.each_relocation(|relocation| {
             if matches!(relocation.kind(), R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT) {

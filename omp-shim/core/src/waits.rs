@@ -68,7 +68,6 @@ impl Waits {
         }
     }
 
-    /// What was skipped was no wait.
     fn skip_another(&self) {
         self.to_skip.set(self.to_skip.get().saturating_add(1));
     }

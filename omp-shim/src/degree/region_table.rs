@@ -15,7 +15,6 @@ use mapper_shim_core::shield::shielded;
 
 /// Most regions that are remembered; a power of two.
 const ROOM: usize = 1024;
-/// Places to look for one before giving up.
 const PROBES: usize = 8;
 
 #[derive(Debug)]

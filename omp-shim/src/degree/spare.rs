@@ -96,10 +96,6 @@ mod tests {
         assert_eq!(spare(8, 1000, &by_need), 4);
         by_need[8] = 500;
         assert_eq!(spare(8, 1490, &by_need), 0);
-    }
-
-    #[test]
-    fn a_program_that_did_nothing_has_nothing_to_spare() {
-        assert_eq!(spare(8, 0, &[0; NEEDS]), 0);
+        assert_eq!(spare(8, 0, &[0; NEEDS]), 0, "a program that did nothing");
     }
 }

@@ -54,7 +54,6 @@ pub(crate) enum Sizes {
     AllOrOne,
 }
 
-/// The team of a region that is about to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) size: u32,
@@ -355,7 +354,6 @@ impl Trials {
         self.decide(size);
     }
 
-    /// The smaller team in use has become slower than the full one was.
     fn give_up(&mut self) {
         self.mean = self.full_mean;
         self.decide(self.limit);
@@ -364,7 +362,6 @@ impl Trials {
         self.rest();
     }
 
-    /// Uses a size until it is time for the next trials.
     fn decide(&mut self, size: u32) {
         self.doublings = match size == self.size {
             true => (self.doublings + 1).min(MOST_DOUBLINGS),

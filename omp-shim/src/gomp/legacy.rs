@@ -42,7 +42,6 @@ thread_block! {
 
 type Innermost = Cell<Option<NonNull<OpenLegacy>>>;
 
-/// Starts a region by `run`, which gets the team size and what to start, or by a virtual team, as `form` says.
 fn start_region(
     start: &Start<'_>,
     body: Body,

@@ -65,7 +65,6 @@ fn run_region<T: Default>(
     run_region_anew(thread, runtime, body, beginning, form, asked, run)
 }
 
-/// The same for a region whose function is new to the thread, or that is not routine.
 #[inline(never)]
 fn run_region_anew<T: Default>(
     thread: &ThreadState,

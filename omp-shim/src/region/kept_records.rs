@@ -60,7 +60,6 @@ impl Known {
         Self { region, identity }
     }
 
-    /// From what the thread keeps, or from the table.
     #[inline(always)]
     pub(crate) fn of(function: usize) -> Self {
         let kept = kept_for(function);
@@ -97,7 +96,6 @@ fn kept_for(function: usize) -> *mut Kept {
 pub(crate) struct Ready(&'static Kept);
 
 impl Ready {
-    /// The one for the region of that team record, if there is one.
     #[inline(always)]
     pub(crate) fn like(record: &TeamRecord) -> Option<Self> {
         let kept = kept_for(record.function());
@@ -119,7 +117,6 @@ impl Ready {
 pub(crate) struct Similar(*mut Kept);
 
 impl Similar {
-    /// The one for the region of that team record, if there is one.
     #[inline(always)]
     pub(crate) fn to(record: &TeamRecord) -> Option<Self> {
         let kept = kept_for(record.function());

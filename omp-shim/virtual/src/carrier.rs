@@ -201,7 +201,6 @@ impl Carrier {
         self.tell_news();
     }
 
-    /// Wakes the carrier if it has nobody to run.
     fn tell_news(&self) {
         self.news.fetch_add(1, Ordering::Relaxed);
         kernel::futex_wake(&self.news, 1);

@@ -51,7 +51,6 @@ fn set_run_schedule(runtime: &Runtime, schedule: RunSchedule) {
     }
 }
 
-/// The sizes of teams that the pool's owner may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sizes {
     pub(super) usual: u32,

@@ -35,7 +35,6 @@ struct ProxyCall<'a> {
 static PROXY_CALLS_RUN: AtomicU32 = AtomicU32::new(0);
 
 impl ProxyCall<'_> {
-    /// Runs it on the calling thread and wakes the one that waits.
     extern "C" fn run(proxy_call: *mut c_void) -> *mut c_void {
         // SAFETY: `send` passes an proxy call, and keeps it until it is done.
         let proxy_call = unsafe { &*proxy_call.cast::<ProxyCall<'_>>() };

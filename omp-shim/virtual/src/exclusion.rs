@@ -102,7 +102,6 @@ impl Locks {
         places.find(|locks| locks.are_of(address)).unwrap_or(last)
     }
 
-    /// Whether the place is, or now becomes, that runtime's.
     #[inline(always)]
     fn are_of(&self, runtime: usize) -> bool {
         let owner = self.runtime.load(Ordering::Relaxed);

@@ -14,7 +14,6 @@ use super::words::{Native, Word as _, Words};
 /// Much less than the patience with carriers, and enough for a page fault or an interrupt in between.
 const SAME_TIME_NS: usize = 200_000;
 
-/// What lending a carrier's members has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     /// Nothing yet: neither the carrier nor one of the members has come to a stop.
@@ -82,7 +81,6 @@ impl<W: Words> FirstStop<W> {
         }
     }
 
-    /// Whether a member that comes to a stop now does not do so with the carrier.
     fn is_long_past(&self, now_ns: usize) -> bool {
         let came_ns = self.carrier_came_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(came_ns) > SAME_TIME_NS

@@ -19,7 +19,6 @@ use core::sync::atomic::Ordering;
 
 use super::words::{Native, Word as _, Words};
 
-/// What other OS threads may do with a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
     KeepAway,
@@ -38,7 +37,6 @@ pub(super) struct Gate<W: Words = Native> {
 }
 
 impl<W: Words> Default for Gate<W> {
-    /// Of a carrier without a block.
     fn default() -> Self {
         Self {
             visits: 0.into(),
@@ -61,7 +59,6 @@ impl<W: Words> Gate<W> {
         }
     }
 
-    /// It goes back to the program's code, without the lock.
     #[inline(always)]
     pub(super) fn leave(&self) {
         self.busy.store(false, Ordering::Release);
@@ -125,7 +122,6 @@ mod tests {
             self.touched.with_mut(|touched| unsafe { *touched += 1 });
         }
 
-        /// The carrier comes into the shim, where it changes members, and leaves.
         fn visit(&self) {
             match self.gate.comes_in() {
                 Others::KeepAway => self.touch(),

@@ -125,7 +125,6 @@ pub(super) struct SignalAction {
     pub(super) mask: u64,
 }
 
-/// What is done on that signal, be it one that the C library keeps to itself.
 pub(super) fn signal_action(signal: c_int) -> Option<SignalAction> {
     let mut action = SignalAction::default();
     let place = &raw mut action as usize;
@@ -148,7 +147,6 @@ pub(super) fn register_memory_barrier() -> bool {
     memory_barrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED)
 }
 
-/// Has every thread of the process pass a full memory barrier.
 pub(super) fn memory_barrier_everywhere() -> bool {
     memory_barrier(MEMBARRIER_PRIVATE_EXPEDITED)
 }

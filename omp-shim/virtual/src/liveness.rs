@@ -442,12 +442,15 @@ mod tests {
         assert!(helped > 100);
     }
 
+    fn stuck_for(time: Duration) -> (Budget, Stuck) {
+        let since = Instant::now();
+        let until = since + time;
+        (Budget::new(since), Stuck { since, until })
+    }
+
     #[test]
     fn nothing_is_counted_until_it_is_known_whether_a_carrier_waited() {
-        let since = Instant::now();
-        let mut budget = Budget::new(since);
-        let until = since + 2 * BUDGET;
-        let stuck = Stuck { since, until };
+        let (mut budget, stuck) = stuck_for(2 * BUDGET);
         assert_eq!(budget.spend(stuck, Outcome::Open), Prospect::GoOn);
         assert_eq!((budget.spent, budget.doublings), (Duration::ZERO, 0));
         assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::RealTeams);
@@ -466,11 +469,8 @@ mod tests {
 
     #[test]
     fn carriers_that_are_stuck_at_the_same_time_spend_it_once() {
-        let since = Instant::now();
-        let mut budget = Budget::new(since);
-        let until = since + 300 * MS;
+        let (mut budget, stuck) = stuck_for(300 * MS);
         for _ in 0..2 {
-            let stuck = Stuck { since, until };
             assert_eq!(budget.spend(stuck, Outcome::Waited), Prospect::GoOn);
         }
         assert_eq!(budget.spent, 300 * MS);
@@ -478,12 +478,7 @@ mod tests {
 
     #[test]
     fn computing_does_not_take_back_the_patience_that_waiting_has_earned() {
-        let since = Instant::now();
-        let mut budget = Budget::new(since);
-        let stuck = Stuck {
-            since,
-            until: since,
-        };
+        let (mut budget, stuck) = stuck_for(Duration::ZERO);
         for _ in 0..3 {
             budget.spend(stuck, Outcome::Waited);
         }

@@ -59,7 +59,6 @@ pub(crate) struct Member {
     next: AtomicPtr<Member>,
     /// The member whose OS thread runs it beside its carrier; null otherwise.
     host: AtomicPtr<Member>,
-    /// Where it goes on, while it does not run.
     pub(super) saved: Saved,
     thread_pointer: AtomicUsize,
     os_thread: AtomicI32,
@@ -81,26 +80,20 @@ pub(crate) struct Member {
     /// The runtime in which it does.
     pub(super) settings_runtime: AtomicUsize,
 
-    /// The last region in which its OS thread carried a block.
     pub(super) carried: AtomicU32,
     pub(super) mailbox: Mailbox,
-    /// Whom its OS thread is to host.
     pub(super) guest: AtomicPtr<Member>,
     /// Where its OS thread goes on once its guest waits.
     pub(super) parked: Saved,
     /// The carrier whose lock its OS thread gives back when it gets there.
     pub(super) locked: AtomicPtr<Carrier>,
-    /// Its block, if it is a lead.
     pub(super) carrier: Carrier,
 }
 
 /// Access to the members that the core's thread state refers to without knowing them.
 pub(crate) trait OfMember {
-    /// The member that the thread is, outside real regions within.
     fn member(&self) -> Option<&'static Member>;
-    /// The member that began the real region it is in, within a virtual one.
     fn outer_member(&self) -> Option<&'static Member>;
-    /// The thread is that member from now on, or none.
     fn set_member(&self, member: Option<&'static Member>);
 }
 
@@ -239,13 +232,11 @@ impl Member {
         self.os_thread.load(Ordering::Relaxed)
     }
 
-    /// Remembers the floating-point modes and the like of the calling thread for the member's next region.
     pub(super) fn keep_modes(&self) {
         self.modes.store(context::modes().0, Ordering::Relaxed);
         self.preserved_state.keep();
     }
 
-    /// Has the calling thread go on with them.
     pub(super) fn take_up_modes(&self) {
         context::set_modes(Modes(self.modes.load(Ordering::Relaxed)));
         self.preserved_state.take_up();
@@ -276,7 +267,6 @@ impl Member {
         unsafe { self.thread_pointer().lend_errno() };
     }
 
-    /// Prepares it for a region, in the block of `lead`, before `next`.
     #[inline]
     pub(super) fn join(&self, [lead, next]: [&'static Self; 2], shares_entered: u64, singles: u32) {
         self.set(State::UNSTARTED);

@@ -49,7 +49,6 @@ pub(super) fn note_import(name: &CStr) {
     }
 }
 
-/// What a thread has, as far as it is wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Preserved {
     flags: u16,
@@ -102,7 +101,6 @@ impl Preserved {
         }
     }
 
-    /// From these signals' settings to others, where they differ.
     fn exchange_signals(&self, others: &Self) {
         if let Some(mask) = others.mask
             && self.mask != others.mask
@@ -135,7 +133,6 @@ impl PreservedState {
         }
     }
 
-    /// The calling thread goes on with what was kept.
     #[inline(always)]
     pub(super) fn take_up(&self) {
         if is_wanted() {

@@ -35,7 +35,6 @@ impl Hidden {
         }
     }
 
-    /// Levels that the runtime does not know of.
     fn levels(self) -> c_int {
         match self {
             Self::Nowhere => 0,

@@ -55,12 +55,9 @@ pub(super) fn first_of(block: u32, size: u32, blocks: u32) -> u32 {
     (u64::from(block) * u64::from(size) / u64::from(blocks.max(1))) as u32
 }
 
-/// How a region would run virtually.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// Logical threads.
     pub(crate) size: u32,
-    /// CPUs.
     pub(crate) blocks: u32,
     pub(crate) storage: Storage,
 }

@@ -19,7 +19,6 @@ use mapper_shim_core::shared_loop::SharedLoop;
 
 use super::shared_memory::Memory;
 
-/// One thread of a team, as far as the division of work goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     pub(super) id: u32,
@@ -86,7 +85,6 @@ impl Share {
         }
     }
 
-    /// Enters construct number `sequence`, setting it up by `describe` if nobody has.
     #[inline]
     pub(super) fn enter(&self, sequence: u64, team: u32, describe: impl FnOnce() -> Loop) -> Entry {
         match self.ticket.load(Ordering::Acquire) {
@@ -130,7 +128,6 @@ impl Share {
         self.memory.address()
     }
 
-    /// Leaves construct number `sequence`; the last of `team` frees the place.
     #[inline]
     pub(super) fn leave(&self, sequence: u64, team: u32) {
         if self.left.fetch_add(1, Ordering::AcqRel) + 1 == team {

@@ -109,7 +109,6 @@ pub(super) fn takes_single(member: &Member) -> bool {
         .is_ok()
 }
 
-/// In the child of a fork: nobody is in any.
 pub(super) fn clear() {
     SHARES_BEFORE.store(0, Ordering::Relaxed);
     SINGLES_BEFORE.store(0, Ordering::Relaxed);

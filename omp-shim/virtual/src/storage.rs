@@ -74,7 +74,6 @@ pub(super) fn donor(block: u32) -> Option<ThreadPointer> {
     (pointer != 0).then_some(ThreadPointer(pointer))
 }
 
-/// How many threads do nothing but lend.
 pub(super) fn donors() -> u32 {
     DONORS_STARTED.load(Ordering::Relaxed)
 }
@@ -145,7 +144,6 @@ pub(super) fn note_claim() {
     attachment::report_storage(false);
 }
 
-/// In the child of a fork, which has no donors.
 pub(super) fn after_fork_in_child() {
     DONORS_STARTED.store(0, Ordering::Relaxed);
 }

@@ -20,13 +20,11 @@ static CARRIERS: AtomicU32 = AtomicU32::new(1);
 
 static PATIENCE: Patience = Patience::full();
 
-/// Sets how long threads spin that may not be patient, and how many CPUs there are at most.
 pub(super) fn prepare(spin_count: u32, machine_cpus: u32) {
     SPIN_COUNT.store(spin_count, Ordering::Relaxed);
     MACHINE.store(machine_cpus, Ordering::Relaxed);
 }
 
-/// So many OS threads wait for one another from now on.
 #[inline(always)]
 pub(super) fn expect(carriers: u32) {
     CARRIERS.store(carriers, Ordering::Relaxed);

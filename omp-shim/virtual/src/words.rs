@@ -21,7 +21,6 @@ pub(super) trait Word<T>: From<T> {
     fn exchange(&self, old: T, new: T) -> bool;
 }
 
-/// Implements it for the types of a memory model.
 macro_rules! words {
     ($($word:ty: $value:ty),*) => {$(
         impl $crate::words::Word<$value> for $word {
