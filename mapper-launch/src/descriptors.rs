@@ -40,7 +40,6 @@ pub(crate) fn let_go(keep: &[BorrowedFd<'_>]) {
     }
 }
 
-/// The numbers in use; none where there is no /proc.
 fn open_descriptors() -> Vec<RawFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();

@@ -19,7 +19,6 @@ pub(crate) enum Origin {
     Kernel,
     /// A process outside the program's tree, or one that is gone.
     Outside,
-    /// The program or one of its descendants.
     Program,
 }
 
@@ -66,7 +65,6 @@ pub(crate) fn decide(arrival: Arrival, membership: Membership) -> Decision {
     }
 }
 
-/// What sent a signal, by its code and the sender's process.
 pub(crate) fn origin(code: c_int, sender: u32, parent_of: impl Fn(u32) -> Option<u32>) -> Origin {
     if code > 0 {
         return Origin::Kernel;

@@ -50,7 +50,6 @@ const LARGEST_SCRIPT: u64 = 1 << 20;
 pub(crate) struct Identity {
     pub(crate) program: FileId,
     libraries: Vec<FileId>,
-    /// The arguments, of one that loads no OpenMP runtime by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

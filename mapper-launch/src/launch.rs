@@ -313,7 +313,6 @@ fn assignments(
     let runtime = shim.zip(page.zip(reply.token.clone()));
     let runtime = runtime.map(|(shim, (page, token))| Runtime {
         shim,
-        // The page is kept open for the program.
         page: format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd()),
         token,
     });

@@ -30,7 +30,6 @@ const KMP_SAYS_BACKWARDS: &[u8] = b"# rorrE :PMO";
 const GOMP_FUNCTION: &[u8] = b"GOMP_parallel\0";
 const KMP_FUNCTION: &[u8] = b"__kmpc_fork_call\0";
 
-/// Bytes of the longest build id that is sent.
 const LONGEST_BUILD_ID: usize = 64;
 const LONGEST_PATH: usize = 4096;
 

@@ -24,7 +24,6 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Finds the program of a command line in `path`, the value of `PATH`.
     pub(crate) fn find(command: &[OsString], path: Option<&OsStr>) -> Result<Self, Failure> {
         let name = command.first().map(OsString::as_os_str).unwrap_or_default();
         let words = command
@@ -84,7 +83,6 @@ impl Program {
 
     pub(crate) fn not_run(&self, error: Errno) -> Failure {
         let mut failure = not_run(&self.name, error);
-        // It was there when it was searched.
         if error == Errno::ENOENT {
             failure.message = format!(
                 "{}: not found when executed; if it is there, its interpreter or loader is missing",

@@ -16,7 +16,6 @@ pub(crate) struct SignalState {
 }
 
 impl SignalState {
-    /// Blocks all signals and makes children waitable.
     pub(crate) fn take_over() -> anyhow::Result<Self> {
         let mask = SigSet::all()
             .thread_swap_mask(SigmaskHow::SIG_SETMASK)

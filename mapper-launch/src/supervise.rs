@@ -53,7 +53,6 @@ pub(crate) struct Supervisor {
     /// Signals to the group that came while one witness replaced another.
     in_between: SignalBits,
     title: TitleMemory,
-    /// The signal that stopped the program, unless it runs.
     stopped_by: Option<c_int>,
     from_terminal: SignalBits,
     ending: Option<Ending>,
@@ -116,7 +115,6 @@ impl Supervisor {
         }
     }
 
-    /// How the program has ended, if it has.
     pub(crate) fn ending(&mut self) -> anyhow::Result<Option<Ending>> {
         self.serve_signals()?;
         Ok(self.ending)

@@ -106,7 +106,6 @@ impl Witness {
     }
 }
 
-/// The witness's process: sleeps until the launcher is gone.
 fn watch(sleep: OwnedFd, launcher: Pid, program: Pid) {
     let mut sleep = File::from(sleep);
     let mut byte = [0];

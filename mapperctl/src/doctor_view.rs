@@ -4,7 +4,6 @@ use crate::plain_text::{Width, harmless, wrapped};
 use mapper_control::schema::{Selection, Status};
 use mapper_host::doctor::{Condition, Finding};
 
-/// What was found, the daemon's own choices last.
 pub(crate) fn view(findings: &[Finding], daemon: Option<&Status>, width: Width) -> String {
     let mut out = String::from("For this user on this machine:\n");
     for finding in findings {

@@ -86,7 +86,6 @@ fn curve(reply: &ExplainReply, width: Width) -> String {
     for entry in &reply.curve {
         // A number divided by 0 is none, which becomes 0 below.
         let share = entry.performance / best;
-        // Between 0 and BAR, and small.
         let length = (share * BAR).round().clamp(0.0, BAR) as usize;
         let mark = match entry.cpus == reply.cpu_count {
             true => " now",

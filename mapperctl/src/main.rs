@@ -62,7 +62,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let socket = socket_path::socket_path(arguments.socket.as_deref());
     let width = Width::of_terminal();
     if let Question::Doctor { json } = &arguments.question {
-        // Also without a daemon.
         let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
         let text = shown(*json, &doctor::examine(), |findings| {
             doctor_view::view(findings, daemon.as_ref().ok(), width)
@@ -101,7 +100,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// The reply as JSON, if wanted, or as this view of it.
 fn shown<T: Serialize>(
     json: bool,
     reply: &T,

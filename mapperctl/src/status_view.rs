@@ -61,7 +61,6 @@ fn heading(status: &Status, width: Width) -> String {
     out
 }
 
-/// How often a decision is taken, and why not as often as set.
 fn how_often(daemon: &DaemonStatus) -> String {
     match &daemon.stretched {
         None => format!("every {}", span(daemon.interval_ns)),
@@ -69,7 +68,6 @@ fn how_often(daemon: &DaemonStatus) -> String {
     }
 }
 
-/// An interval that is longer than set.
 pub(crate) fn pace(stretched: &StretchedInterval) -> String {
     format!(
         "every {} instead of {}: a pass takes {}",

@@ -22,7 +22,6 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Numbers, which are never cut.
     pub(crate) const fn number(title: &'static str) -> Self {
         Self {
             align: Align::Right,
@@ -30,7 +29,6 @@ impl Column {
         }
     }
 
-    /// Short words, which are never cut.
     pub(crate) const fn word(title: &'static str) -> Self {
         Self {
             title,
@@ -39,7 +37,6 @@ impl Column {
         }
     }
 
-    /// Text that is cut to no less than this.
     pub(crate) const fn text(title: &'static str, least: usize) -> Self {
         Self {
             least: Some(least),

@@ -25,7 +25,6 @@ impl Clock for MonotonicClock {
     }
 
     fn suspended_ns(&self) -> u64 {
-        // Time since boot continues where monotonic time stands still.
         let awake = read(ClockId::Monotonic);
         read(ClockId::Boottime).saturating_sub(awake)
     }

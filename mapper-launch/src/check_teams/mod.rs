@@ -48,7 +48,6 @@ pub(crate) enum Verdict {
 #[derive(Clone, PartialEq, Debug)]
 enum Finding {
     Safe(Duration),
-    /// The shim kept real teams: the reason it gives.
     NotAdmitted(String),
     Unsafe(String),
 }

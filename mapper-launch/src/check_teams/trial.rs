@@ -22,7 +22,6 @@ use crate::environment::{self, Environment, Granted, Runtime};
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
-/// How often a changing allocation changes.
 const CHANGE: Duration = Duration::from_micros(300);
 const LOOK: Duration = Duration::from_millis(2);
 const ENDING: [Signal; 4] = [
@@ -58,14 +57,12 @@ pub(super) struct Outcome {
     pub(super) status: String,
     pub(super) printed: Printed,
     pub(super) elapsed: Duration,
-    /// Why the shim kept real teams, if it did.
     pub(super) not_admitted: Option<String>,
     pub(super) parallelism: Parallelism,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parallelism {
-    /// It started a parallel region or a loop.
     Seen,
     /// It did not, or it was not observed, as in a plain run.
     NotSeen,

@@ -13,9 +13,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeMap;
 
-/// A hardware thread that no application holds.
 pub(super) const FREE: char = '·';
-/// What one is that the daemon may not give out.
 pub(super) const NOT_USABLE: char = 'x';
 /// One that several applications hold: their CPUs were set by others.
 pub(super) const SHARED: char = '+';

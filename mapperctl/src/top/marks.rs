@@ -70,7 +70,6 @@ pub(super) fn marks(apps: &[AppStatus]) -> BTreeMap<AppId, Mark> {
     let mut taken = [false; LETTERS.len()];
     let mut marks = BTreeMap::new();
     for id in by_id {
-        // Ids begin with 1.
         let wanted = usize::try_from(id.0.saturating_sub(1)).unwrap_or(0) % LETTERS.len();
         let place = (0..LETTERS.len())
             .map(|step| (wanted + step) % LETTERS.len())

@@ -146,7 +146,6 @@ struct Line {
 }
 
 impl Line {
-    /// Asks for a status, over a new connection if there is none.
     fn ask(&mut self, socket: &Path) {
         match self.try_ask(socket) {
             Ok(status) => {

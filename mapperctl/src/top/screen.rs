@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen<'s> {
-    /// The last status of the daemon; `None` before the first.
     pub(super) status: Option<&'s Status>,
     pub(super) daemon: Daemon<'s>,
     pub(super) palette: Palette,
-    /// Applications that are scrolled out at the top.
     pub(super) skipped: usize,
 }
 
@@ -294,7 +292,6 @@ mod tests {
             let foreground = buffer.content.iter().any(|cell| cell.fg != Color::Reset);
             (colours.len(), foreground)
         };
-        // Three applications and the ground.
         assert_eq!(background(Palette::Colours), (4, true));
         assert_eq!(background(Palette::LettersAlone), (1, false));
     }

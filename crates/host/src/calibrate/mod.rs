@@ -107,7 +107,6 @@ impl Step {
 /// The nodes that have memory of their own; `None` where the kernel does not report it, as without NUMA.
 fn nodes_with_memory(nodes: &Path) -> Option<CpuSet> {
     let list = read_small(&nodes.join("has_memory")).ok()?;
-    // Nodes are listed as CPUs are.
     list.trim().parse().ok()
 }
 

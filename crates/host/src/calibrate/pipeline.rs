@@ -18,7 +18,6 @@ pub struct Point {
     pub shared_per_s: f64,
 }
 
-/// Instructions of a step: a multiplication and an addition.
 pub(super) const INSTRUCTIONS_OF_A_STEP: f64 = 2.0;
 const PIECE: u32 = 20_000;
 

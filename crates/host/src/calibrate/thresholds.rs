@@ -219,7 +219,6 @@ fn ratios(
 fn crossing(ratios: &[[f64; 2]], wanted: f64) -> Option<f64> {
     let below = ratios.iter().rposition(|[_, ratio]| *ratio < wanted);
     let Some(below) = below else {
-        // Everywhere: already at the least activity that was measured.
         return ratios.first().map(|[activity, _]| *activity);
     };
     let ([low, under], [high, over]) = (ratios[below], *ratios.get(below + 1)?);

@@ -70,7 +70,6 @@ pub enum Writer {
 }
 
 impl Writer {
-    /// By the owner of a file and the user that this process runs as.
     pub(super) const fn of_file(owner: u32, own: u32) -> Self {
         if owner == 0 || owner == own {
             Self::Operator

@@ -26,7 +26,6 @@ pub(super) struct ProcessTree {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Family {
     launcher: Launcher,
-    /// Start time by process number.
     members: BTreeMap<u32, u64>,
     /// Ended members that led a process group or session, while any process is in it.
     ended_leaders: Vec<u32>,
@@ -73,7 +72,6 @@ impl ProcessTree {
         );
     }
 
-    /// For [`ProcessTree::take_over`] by a later daemon.
     pub(super) fn remember(&self, app: AppId) -> serde_json::Value {
         self.families
             .get(&app)
@@ -91,7 +89,6 @@ impl ProcessTree {
         let Ok(mut family) = Family::deserialize(known) else {
             return false;
         };
-        // Its number may be another process's by now.
         if launcher != Some(family.launcher.pid()) {
             family.launcher = Launcher::Busy(0);
         }

@@ -20,7 +20,6 @@ pub(crate) const RESCTRL: &str = "/sys/fs/resctrl";
 const PREFIX: &str = "mapper-";
 const MOST_DOMAINS: usize = 1024;
 
-/// Reads memory traffic. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct MemoryBandwidth {
     groups: PathBuf,

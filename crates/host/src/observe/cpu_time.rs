@@ -8,7 +8,6 @@ use super::source::{CounterSource, Subject};
 use mapper_model::{AppId, Reading};
 use std::collections::BTreeMap;
 
-/// Reads CPU time. See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct CpuTime {
     apps: BTreeMap<AppId, Used>,
@@ -60,7 +59,6 @@ impl Used {
     }
 }
 
-/// CPU time of all threads of a process so far; `None` when it is gone.
 fn process_cpu_time_ns(pid: u32) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` is valid for writing one clock id; the function keeps no reference to it.

@@ -47,7 +47,6 @@ pub(crate) struct EventTable {
     pub(crate) fixed: Vec<Event>,
     processors: Processors,
     pub(crate) events: BTreeMap<Event, Encoding>,
-    /// Events that it cannot count, with the reason.
     #[serde(default)]
     pub(crate) lacks: BTreeMap<Event, String>,
 }
@@ -78,7 +77,6 @@ pub(crate) struct Encoding {
     /// Counter mask: counts cycles with at least so many events.
     #[serde(default)]
     cmask: u8,
-    /// What is counted beyond the name of the event.
     pub(crate) note: Option<String>,
 }
 

@@ -30,7 +30,6 @@ use std::time::Duration;
 
 const OTHER_FILES: u64 = 256;
 
-/// Reads hardware counters. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct HardwareCounters {
     proc: ProcFs,

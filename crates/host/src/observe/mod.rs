@@ -129,7 +129,6 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
 pub(crate) enum SwitchCost {
     Unknown,
     Worth(Duration),
-    /// More than the limit, even with the fewest events.
     TooMuch(Duration),
 }
 

@@ -112,7 +112,6 @@ impl Numbers {
     }
 }
 
-/// The outermost cache above a hardware thread that several cores share.
 fn last_level_cache(pu: &TopologyObject) -> Option<&TopologyObject> {
     let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
     let outermost = pu.ancestors().filter(|object| is_data_cache(object)).last();

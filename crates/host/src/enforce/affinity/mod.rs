@@ -270,7 +270,6 @@ impl AffinityEnforcer {
                 return Ok(());
             };
             let had_to_set = Self::settle(confined, app)?;
-            // To find what was started meanwhile.
             if had_to_set > 0 {
                 self.look_at_processes()?;
             }

@@ -192,7 +192,6 @@ impl Adoption<'_> {
         Ok(Group::new(dir, origin, written))
     }
 
-    /// A group with processes that no application here is in.
     fn foreign_group(&self, named: &Path) -> Result<(PathBuf, GroupDir), HostError> {
         let (groups, target) = (self.groups, &self.adoptee.target);
         let path = below_mount(&groups.mount, named, target)?;

@@ -94,7 +94,6 @@ fn an_adopted_group_is_confined_in_place_and_gets_back_what_it_had() {
             assert_eq!(tree.set_by_others(), None);
             tree.apply(1, "2");
             assert_eq!(tree.read(JOB_CPUS), "2");
-            // A daemon that took over in between knows it too.
             tree.hand_over(None);
             tree.release(1, departure).unwrap();
             assert_eq!(tree.read(JOB_CPUS), "4-5");
@@ -382,7 +381,6 @@ fn memory_of_an_adopted_group_follows_and_gets_back_the_nodes_it_had() {
         tree.release(1, Departure::ForGood).unwrap();
         assert_eq!(tree.read(file), after);
     }
-    // Without a request it keeps whatever is there.
     tree.write(file, "2\n");
     tree.adopt(&group(JOB, None)).unwrap();
     tree.release(1, Departure::ForGood).unwrap();

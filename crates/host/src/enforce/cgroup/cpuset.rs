@@ -18,7 +18,6 @@ impl GroupDir {
         self.with_context("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
     }
 
-    /// Binds its memory to these nodes, in the form of a CPU list.
     pub(super) fn set_mems(&self, nodes: &str) -> Result<(), HostError> {
         self.with_context("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
     }

@@ -19,7 +19,6 @@ pub(super) fn possible_cpus() -> Result<CpuSet, HostError> {
 pub(super) const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 const PREFIX: &str = "app-";
 
-/// The nodes that the groups here can take memory from.
 pub(super) const ALL_NODES: &str = "cpuset.mems.effective";
 
 pub(super) fn name_of(app: AppId) -> String {

@@ -71,7 +71,6 @@ pub(super) struct Asked {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
-    /// Launched: its group was made for it and is removed after it.
     #[default]
     Launched,
     Moved(Homes),
@@ -153,7 +152,6 @@ impl Groups {
                 self.left_over.push(app);
                 let memory = match group.memory {
                     Memory::Unbound => Ok(()),
-                    // The kernel refuses an empty list here as well.
                     Memory::Bound => self
                         .root
                         .read(ALL_NODES)

@@ -18,7 +18,6 @@ pub(super) enum Partition {
 
 #[derive(Debug, Default)]
 pub(super) struct Isolation {
-    /// Its exclusive CPUs; empty while it is none.
     pub(super) cpus: CpuSet,
     pub(super) why_not: Option<String>,
     pub(super) looks: u32,

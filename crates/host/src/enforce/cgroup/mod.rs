@@ -220,7 +220,6 @@ impl Membership for CgroupEnforcer {
         let name = name_of(newcomer.app);
         let dir = self.groups.root.make(&name)?;
         if let Err(error) = dir.add_process(newcomer.first_process) {
-            // Nobody is in it: the one process that should be could not be moved.
             let _ = self.groups.root.remove_tree(&name, 0);
             return Err(error);
         }
@@ -479,7 +478,6 @@ impl BindMemory for CgroupEnforcer {
             false => reachable,
         };
         let group = self.groups.get_mut(app)?;
-        // To be put back whatever comes of it.
         group.memory = Memory::Bound;
         let Origin::Unit { unit, .. } = &group.origin else {
             return group.dir.set_mems(&bound.to_string());

@@ -58,7 +58,6 @@ impl Partitions {
         }
     }
 
-    /// Makes applications leave CPUs before they are given to another.
     fn make_way(&mut self, groups: &mut Groups, app: AppId, cpus: &CpuSet) {
         let mut others: Vec<(AppId, CpuSet)> = Vec::new();
         for (other, group) in &groups.apps {

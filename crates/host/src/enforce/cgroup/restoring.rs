@@ -21,7 +21,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Units {
     pub(super) systemd: Systemd,
     pub(super) patience: Duration,
-    /// Units that were released and do not have what they had before.
     pub(super) restoring: Vec<Restoring>,
 }
 

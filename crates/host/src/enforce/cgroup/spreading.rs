@@ -113,7 +113,6 @@ mod tests {
         assert!(moves(&spread, &[], &"1-4".parse().unwrap()).is_empty());
         let moved = moves(&[placed(1, 2)], &[placed(9, 2)], &"2-3".parse().unwrap());
         assert_eq!(moved, [placed(1, 3)]);
-        // Off the set: it has to come back in any case.
         let moved = moves(&[placed(1, 7)], &[], &"2-3".parse().unwrap());
         assert_eq!(moved, [placed(1, 2)]);
     }

@@ -23,7 +23,6 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// How long the thread itself waits for an answer before it takes the connection for dead.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// The name of a unit that has a control group.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct UnitName(String);
 
@@ -183,7 +182,6 @@ fn serve(jobs: &Receiver<Job>) {
     };
     let mut connection = None;
     while let Ok(job) = jobs.recv() {
-        // The caller may have given up.
         match job {
             Job::Look(unit, answer) => {
                 let state = with(&mut connection, async |systemd| look(systemd, &unit).await);

@@ -176,7 +176,6 @@ fn a_set_written_by_others_is_noticed() {
     assert_eq!(tree.set_by_others(), operators("1"));
     tree.apply(1, "2");
     assert_eq!(tree.set_by_others(), None);
-    // The next daemon still knows it from the earlier one's.
     tree.write(&file, "5\n");
     tree.hand_over("5".parse().ok());
     assert_eq!(tree.set_by_others(), operators("5"));
