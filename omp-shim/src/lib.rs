@@ -1,19 +1,11 @@
-//! `libmapper_omp.so`: lets unmodified OpenMP programs follow their allocation at the next parallel region, and tells
-//! mapper how far they have come.
+//! `libmapper_omp.so`: lets unmodified OpenMP programs follow their allocation at the next parallel region, and reports
+//! their progress.
 //!
 //! *Approach.* The launcher puts this library into `LD_PRELOAD`. It exports the entry points that compilers emit for
 //! parallel regions and loops dispensed in chunks, under the names of GCC's libgomp and LLVM's libomp; each counts, may
 //! lower the number of threads, and calls the real one.
 //!
-//! | folder | job |
-//! |---|---|
-//! | `core` | what all features build on: the calling thread, the shared page, the runtimes, the team of a region |
-//! | `region` | the start and the end of a parallel region; how many threads it may have |
-//! | `gomp`, `kmpc` | the functions that gcc and clang emit calls of |
-//! | `ompt` | copies of libomp that call no exported function |
-//! | `virtual_team` | regions whose logical threads share as many OS threads as there are CPUs |
-//! | `waiting` | threads without a CPU leave dispensed loops to the others; how long waiting threads spin |
-//! | `degree` | small regions get fewer threads; what is known of each region |
+//! ARCHITECTURE.md says what each folder holds.
 //!
 //! *Modes.* Under `fixed` (the default) teams are never changed. Under `follow` an outermost region of unspecified size
 //! gets as many threads as the program has CPUs, with the exceptions that `team_size` lists. Under `virtual` outermost

@@ -1,8 +1,7 @@
 //! The CPU accounts of one decision: which application holds how many CPUs, and how they changed hands.
 //!
-//! Every CPU moves through [`CpuAccounting::shift`], so the accounts balance: the counts and the free
-//! CPUs add up to the usable ones, and each count before, plus what it took, less what it gave, is its
-//! count after.
+//! Every CPU moves through [`CpuAccounting::shift`], so the accounts balance: the counts and the free CPUs add up to
+//! the usable ones, and each count before, plus what it took, less what it gave, is its count after.
 
 use crate::shares;
 use mapper_model::{

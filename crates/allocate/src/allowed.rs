@@ -1,11 +1,10 @@
 //! How many CPUs each application can have within the CPUs that it may use.
 //!
-//! An application may be kept to some CPUs ([`AppView::allowed`](mapper_model::AppView)), and whatever
-//! counts a policy decides must fit. So each such application gets an upper limit, such that all can
-//! have theirs at the same time; those that may use every CPU take what is left. Where no two sets
-//! overlap, the limit is the size of the set. Otherwise the sets are divided: one CPU each, then what
-//! those hold that must not be resized, then one by one to the one that has least by weight, whatever
-//! the applications would make of the CPUs.
+//! An application may be kept to some CPUs ([`AppView::allowed`](mapper_model::AppView)), and whatever counts a policy
+//! decides must fit. So each such application gets an upper limit, such that all can have theirs at the same time;
+//! those that may use every CPU take what is left. Where no two sets overlap, the limit is the size of the set.
+//! Otherwise the sets are divided: one CPU each, then what those hold that must not be resized, then one by one to the
+//! one that has least by weight, whatever the applications would make of the CPUs.
 
 use mapper_model::{Assignment, CpuSet, Resizing, Snapshot};
 

@@ -1,8 +1,7 @@
 //! Chance: how often a policy tries something without a reason.
 //!
-//! A draw is a function of a seed, the application and the decision, so the same snapshots give the
-//! same decisions, and a restored policy draws the same. Draws of different applications, decisions
-//! and seeds are unrelated (SplitMix64).
+//! A draw is a function of a seed, the application and the decision, so the same snapshots give the same decisions, and
+//! a restored policy draws the same. Draws of different applications, decisions and seeds are unrelated (SplitMix64).
 
 use mapper_model::random::SplitMix64;
 use mapper_model::{AppId, Snapshot, checked_f64};

@@ -1,8 +1,7 @@
 //! Fair share: CPUs in proportion to weight, until an application comes or leaves
 //! [MAPPER §4.3, §3.3 eq. 1]. MAPPER's promise refers to it.
 //!
-//! Limits of the applications are kept; what rounding leaves over goes one by one to those that were
-//! rounded down most.
+//! Limits of the applications are kept; what rounding leaves over goes one by one to those that were rounded down most.
 
 use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;

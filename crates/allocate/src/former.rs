@@ -1,6 +1,5 @@
-//! Settings of earlier versions that are now policies of their own. Their defaults are still read, so
-//! that old configurations and recordings stay valid; other values are an error that names the
-//! replacement.
+//! Settings of earlier versions that are now policies of their own. Their defaults are still read, so that old
+//! configurations and recordings stay valid; other values are an error that names the replacement.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

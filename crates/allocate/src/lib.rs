@@ -17,8 +17,7 @@
 //! | `nucore` | per node as many cores as its memory can feed | NuCore §5 |
 //! | [`scalability`] | hill climbing on CPU utilisation | C3PO as in NuPoCo §7.3 |
 //!
-//! Those that decide by a model share the frame `model_driven`, those that climb the rules in
-//! [`efficiency`].
+//! Those that decide by a model share the frame `model_driven`, those that climb the rules in [`efficiency`].
 
 pub mod accounting;
 mod allowed;

@@ -5,13 +5,12 @@
 //! which a node full of threads would exceed its memory go into it, on what the fair shares of the others
 //! leave; the others share what remains.
 //!
-//! Demands: one core needs the bandwidth that was measured, c cores of a node c times that. The paper
-//! predicts the table with DraMon, and profiles with one core per node
-//! ([`ProfiledOn::OneCpuOfEachNode`](crate::config::ProfiledOn)). Where the processor reports the traffic
-//! of each node's CPUs, the program knows on which nodes the data are ([`Locality`]) and takes all of it
-//! as reads; else data are private to each node [readings, NuCore, issue 9]. Each application is held to
-//! as many cores as bring its weighted part of the bandwidth, else the tie rule would give the first one
-//! everything.
+//! Demands: one core needs the bandwidth that was measured, c cores of a node c times that. The paper predicts the
+//! table with DraMon, and profiles with one core per node
+//! ([`ProfiledOn::OneCpuOfEachNode`](crate::config::ProfiledOn)). Where the processor reports the traffic of each
+//! node's CPUs, the program knows on which nodes the data are ([`Locality`]) and takes all of it as reads; else data
+//! are private to each node [readings, NuCore, issue 9]. Each application is held to as many cores as bring its
+//! weighted part of the bandwidth, else the tie rule would give the first one everything.
 
 use crate::model_driven::locality::Locality;
 use crate::model_driven::nodes::{Division, NodeCapacity, Surplus};

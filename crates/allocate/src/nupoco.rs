@@ -1,10 +1,9 @@
 //! NuPoCo: whole nodes where they make the machine busiest, by a queueing model of its memory
 //! [NuPoCo §4, §5.2 Algorithm 1].
 //!
-//! Utilisation counts cores and memory controllers alike, so an application that saturates memory gets
-//! nodes for its controllers, one that computes for its cores. The model and the algorithm are
-//! [`mapper_predict::nupoco`]; here its inputs are made from what was measured [readings N8, N9] and its
-//! answer is turned into counts per node.
+//! Utilisation counts cores and memory controllers alike, so an application that saturates memory gets nodes for its
+//! controllers, one that computes for its cores. The model and the algorithm are [`mapper_predict::nupoco`]; here its
+//! inputs are made from what was measured [readings N8, N9] and its answer is turned into counts per node.
 
 use crate::model_driven::nodes::Division;
 use crate::model_driven::profiled::Measured;

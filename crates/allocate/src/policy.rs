@@ -1,14 +1,12 @@
 //! What an allocation policy is.
 //!
-//! It decides how many CPUs each application may use, as a state machine without I/O: the same state and
-//! the same [`Snapshot`] always give the same [`Allocation`]. Its state serialises, for restarts and
-//! replays.
+//! It decides how many CPUs each application may use, as a state machine without I/O: the same state and the same
+//! [`Snapshot`] always give the same [`Allocation`]. Its state serialises, for restarts and replays.
 //!
 //! Invariants, whatever the snapshot holds, that one property test checks for every entry of
-//! [`POLICIES`](crate::POLICIES): one share per application in the order of the snapshot; at least one CPU
-//! each; the exclusive shares and the free CPUs add up to the usable ones; more applications than usable
-//! CPUs get slots of one CPU each [readings R3.16]; with
-//! [`Trigger::Membership`](mapper_model::Trigger) nothing is explored.
+//! [`POLICIES`](crate::POLICIES): one share per application in the order of the snapshot; at least one CPU each; the
+//! exclusive shares and the free CPUs add up to the usable ones; more applications than usable CPUs get slots of one
+//! CPU each [readings R3.16]; with [`Trigger::Membership`](mapper_model::Trigger) nothing is explored.
 
 use mapper_model::{Allocation, Snapshot};
 use serde::{Deserialize, Serialize};

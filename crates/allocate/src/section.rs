@@ -1,9 +1,8 @@
 //! Whether an application is in a parallel or a serial section.
 //!
-//! NuPoCo and its Equal policy give an application that runs serially a single CPU [NuPoCo §5.2, §7.3].
-//! Here it is shown by the threads that ran in the interval, or, without counters, the busy CPUs, or, on
-//! one CPU, the runnable threads. A section is believed after two intervals in a row; an unknown
-//! application counts as parallel.
+//! NuPoCo and its Equal policy give an application that runs serially a single CPU [NuPoCo §5.2, §7.3]. Here it is
+//! shown by the threads that ran in the interval, or, without counters, the busy CPUs, or, on one CPU, the runnable
+//! threads. A section is believed after two intervals in a row; an unknown application counts as parallel.
 
 use mapper_model::Profile;
 use serde::{Deserialize, Serialize};

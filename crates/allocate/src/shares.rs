@@ -4,9 +4,8 @@
 //! R3.18]. [`bounded_shares`] also keeps lower and upper limits, by the rule of flexible boxes in CSS:
 //! divide, freeze those that hit a limit, divide again among the rest.
 //!
-//! Invariants of [`bounded_shares`] for at most as many applications as CPUs: every application gets at
-//! least one and at most its upper limit, the sum is at most the number of CPUs, lower limits are kept
-//! whenever they fit together.
+//! Invariants of [`bounded_shares`] for at most as many applications as CPUs: every application gets at least one and
+//! at most its upper limit, the sum is at most the number of CPUs, lower limits are kept whenever they fit together.
 
 /// What rounding may take from a product that is a whole number on paper.
 const ROUNDING: f64 = 1e-9;

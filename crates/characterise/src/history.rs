@@ -11,10 +11,9 @@
 //!
 //! Unit: coherence events per unhalted cycle of the most active thread, between and within sockets.
 //!
-//! Rules [readings "SAM-MPH classification"]: high if above 0.78e-3, medium if above the lower
-//! threshold. The class is high by the high register; else medium by the union of both registers, so
-//! that an application that alternates is not called low; else low. When the class changes, the sums
-//! start again from the present interval.
+//! Rules [readings "SAM-MPH classification"]: high if above 0.78e-3, medium if above the lower threshold. The class is
+//! high by the high register; else medium by the union of both registers, so that an application that alternates is not
+//! called low; else low. When the class changes, the sums start again from the present interval.
 
 use mapper_model::{MachineProfile, SharingClass};
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,12 @@
 //! Rates of one interval from two cumulative readings [MAPPER §3.2, Tables 1 and 2].
 //!
-//! Each counter is read with the time it was enabled and the time it ran on the PMU; differences are
-//! scaled by the ratio of both. A thread contributes to an event only if the difference makes sense;
-//! new threads count from zero, threads that vanished are left out, a reused thread id is a new
-//! thread.
+//! Each counter is read with the time it was enabled and the time it ran on the PMU; differences are scaled by the
+//! ratio of both. A thread contributes to an event only if the difference makes sense; new threads count from zero,
+//! threads that vanished are left out, a reused thread id is a new thread.
 //!
-//! Table 1 gives rates per thread as `R × events / C` (clock rate over unhalted cycles). Summed over
-//! an application this would count threads that take turns on one CPU as if they ran in parallel; so
-//! the sums are events per second of the interval, which equals Table 1's sum when every thread runs
-//! throughout.
+//! Table 1 gives rates per thread as `R × events / C` (clock rate over unhalted cycles). Summed over an application
+//! this would count threads that take turns on one CPU as if they ran in parallel; so the sums are events per second of
+//! the interval, which equals Table 1's sum when every thread runs throughout.
 //!
 //! Invariant: every rate is finite and not negative, and `None` when no thread offered the event.
 

@@ -9,11 +9,10 @@
 //! [`CONFIRMED`] strangers in a row begin another phase; fewer become members. If all of them belong
 //! to a past phase, that one is back, with its curve.
 //!
-//! *Errors.* If each interval by itself showed an unknown member with probability `q`, the set would
-//! settle with `(1−q)⁸` and be left with `q³` after the first stranger: at most 0.0016, whatever `q`.
-//! If intervals hang together, a member that first comes after the set settled and stays for four
-//! intervals is taken for a phase; what comes within the next eight joins it, so that stretches of eight
-//! and four by turns become one phase after one change.
+//! *Errors.* If each interval by itself showed an unknown member with probability `q`, the set would settle with
+//! `(1−q)⁸` and be left with `q³` after the first stranger: at most 0.0016, whatever `q`. If intervals hang together, a
+//! member that first comes after the set settled and stays for four intervals is taken for a phase; what comes within
+//! the next eight joins it, so that stretches of eight and four by turns become one phase after one change.
 //!
 //! Where nothing completes, the identity is stale and does not help a set settle; where nothing ever
 //! completed, it is that of the running region.

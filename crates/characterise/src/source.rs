@@ -1,10 +1,9 @@
 //! Which source of performance an application is judged by.
 //!
-//! In order of preference: progress the application reports, progress its OpenMP runtime counts,
-//! instructions per cycle [MAPPER §3.3], CPU time. Their units cannot be compared, so there is one
-//! source at a time, and a change starts the curve anew. Hysteresis makes changes rare: a better source
-//! must answer several intervals in a row, more each time it failed before; the one in use may be
-//! silent for as long as a parallel region may take.
+//! In order of preference: progress the application reports, progress its OpenMP runtime counts, instructions per cycle
+//! [MAPPER §3.3], CPU time. Their units cannot be compared, so there is one source at a time, and a change starts the
+//! curve anew. Hysteresis makes changes rare: a better source must answer several intervals in a row, more each time it
+//! failed before; the one in use may be silent for as long as a parallel region may take.
 
 use crate::progress::Progress;
 use mapper_model::PerformanceSource;

@@ -1,8 +1,7 @@
 //! The measured performance of an application at each CPU count it has been given.
 //!
-//! Each point keeps the paper's mean over the last two samples [MAPPER §3.3, readings R3.11], and a
-//! running mean and variance in which old samples fade, for statistical tests. Values are in the unit
-//! of one performance source.
+//! Each point keeps the paper's mean over the last two samples [MAPPER §3.3, readings R3.11], and a running mean and
+//! variance in which old samples fade, for statistical tests. Values are in the unit of one performance source.
 
 use crate::statistics::{Estimate, Noise};
 use serde::{Deserialize, Serialize};

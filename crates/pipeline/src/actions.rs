@@ -1,10 +1,9 @@
 //! The order in which CPU sets are changed, so that no CPU is promised twice on the way.
 //!
-//! First every application that loses CPUs shrinks to what it keeps ([`Action::Shrink`]), then each takes
-//! its planned set ([`Action::Set`]), those first whose new CPUs none is about to leave. An application
-//! that keeps nothing can only jump, as a set cannot be empty. If such applications exchange their CPUs,
-//! the first in order of arrival jumps onto CPUs that another leaves with the next actions: the only
-//! overlap, for as long as the writes take.
+//! First every application that loses CPUs shrinks to what it keeps ([`Action::Shrink`]), then each takes its planned
+//! set ([`Action::Set`]), those first whose new CPUs none is about to leave. An application that keeps nothing can only
+//! jump, as a set cannot be empty. If such applications exchange their CPUs, the first in order of arrival jumps onto
+//! CPUs that another leaves with the next actions: the only overlap, for as long as the writes take.
 
 use mapper_model::{Action, AppId, CpuId, CpuSet};
 

@@ -4,9 +4,8 @@
 //! Observation ─► characterise ─► allocate ─► place ─► actions ─► check ─► Plan
 //! ```
 //!
-//! [`Controller`] holds the state between decisions and does nothing but this step; the daemon, the replay
-//! of a recording and the tests call the same function. [`Pacing`] says when the next step is due, by
-//! what a step costs.
+//! [`Controller`] holds the state between decisions and does nothing but this step; the daemon, the replay of a
+//! recording and the tests call the same function. [`Pacing`] says when the next step is due, by what a step costs.
 //!
 //! Invariants: a step does no I/O and reads no clock; the same observations give the same plans, byte for
 //! byte; a plan is complete; whatever an observation holds, a step does not panic.

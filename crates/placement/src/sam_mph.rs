@@ -12,11 +12,10 @@
 //! | compute | idle cores, else beside threads that are not busy |
 //! | unknown | on few domains, cores not shared with others |
 //!
-//! Applications keep their CPUs unless moving pays (module `place`); CPUs per node that the allocation
-//! decided come first. On hybrid machines the faster cores go to those that choose first, but slower ones
-//! to applications bound by memory. The ablations are those of [SAM-MPH §5]: SAM knows neither groups,
-//! latency tolerance, history nor siblings; M adds groups and latency tolerance, P the history, H the
-//! siblings.
+//! Applications keep their CPUs unless moving pays (module `place`); CPUs per node that the allocation decided come
+//! first. On hybrid machines the faster cores go to those that choose first, but slower ones to applications bound by
+//! memory. The ablations are those of [SAM-MPH §5]: SAM knows neither groups, latency tolerance, history nor siblings;
+//! M adds groups and latency tolerance, P the history, H the siblings.
 
 use crate::config::PlacementConfig;
 use crate::demand::{Apart, Demand, Demands, Siblings, Wish, budget_cores};

@@ -7,11 +7,9 @@
 //! * [`cooperative`]: the allocation of the greatest sum of speedups, and the chunk rule.
 //! * [`nucore`]: the fewest cores of each node that use the memory bandwidth of a NUMA machine.
 //!
-//! "[readings N2]" in a comment cites the project's list of how open or contradictory points of the
-//! papers are read.
+//! "[readings N2]" in a comment cites the project's list of how open or contradictory points of the papers are read.
 //!
-//! **Architecture invariant:** no I/O, no clock, no randomness; the same input gives the same
-//! output, bit for bit.
+//! **Architecture invariant:** no I/O, no clock, no randomness; the same input gives the same output, bit for bit.
 
 pub mod cooperative;
 pub mod error;

@@ -1,9 +1,8 @@
 //! One round in which CPUs change hands [MAPPER §3.3, readings "State machine" step 6].
 //!
-//! Pass 1, *reclaim*: an application that asks and is below its fair share gets CPUs up to it, from the
-//! free ones, then from those above their fair shares, the largest excess first. Pass 2, *growth*: one
-//! that still asks, in descending normalized efficiency, gets free CPUs, then what others can spare, the
-//! least efficient of them first.
+//! Pass 1, *reclaim*: an application that asks and is below its fair share gets CPUs up to it, from the free ones, then
+//! from those above their fair shares, the largest excess first. Pass 2, *growth*: one that still asks, in descending
+//! normalized efficiency, gets free CPUs, then what others can spare, the least efficient of them first.
 //!
 //! Rules: a victim of growth is strictly less efficient than the taker, and gives at most its spare in
 //! total; one that received CPUs in this round gives none, one that gave takes none [readings R3.6];

@@ -1,9 +1,8 @@
 //! MAPPER for readings that scatter and machines of any size: the default policy.
 //!
-//! The rules of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)) with
-//! tests in place of raw comparisons, so that noise moves no CPUs (ADR 13); with *demand*, which makes
-//! applications try fewer CPUs when others ask for more; with what programs report of themselves; and
-//! with steps by the size of the machine.
+//! The rules of the paper ([`efficiency`](crate::efficiency), [`mapper_paper`](crate::mapper_paper)) with tests in
+//! place of raw comparisons, so that noise moves no CPUs (ADR 13); with *demand*, which makes applications try fewer
+//! CPUs when others ask for more; with what programs report of themselves; and with steps by the size of the machine.
 //!
 //! The order within a decision: ingest the samples; membership, if it changed (then nothing is tried);
 //! serial phases; broken promises; verdicts; requests; the round; trials on demand.

@@ -1,11 +1,10 @@
 //! Requests within a decision: which application tries what, its part in the round, and what follows from
 //! unmet requests [MAPPER §3.3, readings "State machine" steps 5 and 6].
 //!
-//! Not in the paper: *demand*. Two applications that were only seen at their fair shares both have a
-//! normalized efficiency of 1, so neither may take from the other. So when an application asks for CPUs
-//! that none can spare, the others try fewer for a while. One that is about as good with fewer keeps that
-//! and frees the rest; any other returns; and both now have an efficiency that means something. CPUs
-//! that may be needed back are given to no other.
+//! Not in the paper: *demand*. Two applications that were only seen at their fair shares both have a normalized
+//! efficiency of 1, so neither may take from the other. So when an application asks for CPUs that none can spare, the
+//! others try fewer for a while. One that is about as good with fewer keeps that and frees the rest; any other returns;
+//! and both now have an efficiency that means something. CPUs that may be needed back are given to no other.
 
 use super::counts;
 use crate::efficiency::decision::Decision;

@@ -1,10 +1,9 @@
 //! Serial phases within a decision: what an application lends in one, and how it gets it back.
 //!
-//! A program that reports that it is serial needs one CPU, and others take the rest; after the phase it
-//! needs all of them again. As gifts they would come back only one by one, after a broken promise. So
-//! what it gives in the phase are loans ([`loans`]), which it is owed after it. A borrower returns what
-//! it got, as far as its own promise allows: down to its fair share in any case, below that what it can
-//! spare. The rest is requested like any CPUs that are owed.
+//! A program that reports that it is serial needs one CPU, and others take the rest; after the phase it needs all of
+//! them again. As gifts they would come back only one by one, after a broken promise. So what it gives in the phase are
+//! loans ([`loans`]), which it is owed after it. A borrower returns what it got, as far as its own promise allows: down
+//! to its fair share in any case, below that what it can spare. The rest is requested like any CPUs that are owed.
 
 use super::counts::{self, is_serial};
 use crate::accounting::Holder;

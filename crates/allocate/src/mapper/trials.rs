@@ -1,5 +1,4 @@
-//! Trials within a decision: judging the ones under way by the test [MAPPER §3.3, readings "State
-//! machine" step 4].
+//! Trials within a decision: judging the ones under way by the test [MAPPER §3.3, readings "State machine" step 4].
 
 use super::counts;
 use crate::config::Acceptance;

@@ -12,9 +12,8 @@
 //! An application of a known name starts with what was known of it. An unknown one gets its fair share and
 //! is measured there first.
 //!
-//! Invariants: no application is planned below its promise, which is a share of the speed expected at its
-//! fair share; with unchanged readings the counts come to rest, since every change asks for more gain
-//! than the one before.
+//! Invariants: no application is planned below its promise, which is a share of the speed expected at its fair share;
+//! with unchanged readings the counts come to rest, since every change asks for more gain than the one before.
 
 mod division;
 mod learner;

@@ -1,9 +1,8 @@
 //! The value of a division.
 //!
-//! A count is worth the logarithm of the speed expected there, times the weight, so that the sum is that
-//! of the weighted geometric mean. A count below the promise is worth so much less that it is taken only
-//! when nothing else is possible. While the speed under the static fair share is not known, the fair
-//! count always counts as kept.
+//! A count is worth the logarithm of the speed expected there, times the weight, so that the sum is that of the
+//! weighted geometric mean. A count below the promise is worth so much less that it is taken only when nothing else is
+//! possible. While the speed under the static fair share is not known, the fair count always counts as kept.
 
 use super::division::{self, Dividing, Limits};
 use super::outlook::Outlook;

@@ -1,18 +1,16 @@
 //! The speed of one application in two parts: a serial one that CPUs do not help, and a parallel one.
 //!
-//! A program alternates between parts in which one thread works and parts in which all do. Readings mix
-//! them at random, so that the mean performance at a count is known only after many seconds. But an
-//! interval also shows how many CPUs were busy, and so how it was mixed. With `p` its parallel share at
-//! `k` CPUs its performance is
+//! A program alternates between parts in which one thread works and parts in which all do. Readings mix them at random,
+//! so that the mean performance at a count is known only after many seconds. But an interval also shows how many CPUs
+//! were busy, and so how it was mixed. With `p` its parallel share at `k` CPUs its performance is
 //!
 //! ```text
 //! y = p·R(k) + (1 − p)·S
 //! ```
 //!
-//! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least squares
-//! over all intervals, with sums for each count, gives both in closed form. The serial time per unit of
-//! parallel work, `a`, does not depend on the count either, so the speed at any count is `1 / (a + 1/R(k))`:
-//! Amdahl's law with measured terms.
+//! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least squares over all
+//! intervals, with sums for each count, gives both in closed form. The serial time per unit of parallel work, `a`, does
+//! not depend on the count either, so the speed at any count is `1 / (a + 1/R(k))`: Amdahl's law with measured terms.
 //!
 //! Units: performance in that of its source, time in seconds. Old intervals fade.
 

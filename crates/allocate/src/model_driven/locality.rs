@@ -1,10 +1,9 @@
 //! On which nodes an application's data are, by the traffic of the CPUs of each node.
 //!
-//! NuCore profiles reads and writes between each pair of nodes [NuCore §5.2]. Processors report less for a
-//! single application: the total traffic of the CPUs of each node, and how much of it their own node
-//! served (bandwidth monitoring). That suffices while its threads are alike. The share `l_i` that node i
-//! serves its own CPUs is the share of the data there; their other requests go to the other nodes in
-//! proportion to what those serve their own:
+//! NuCore profiles reads and writes between each pair of nodes [NuCore §5.2]. Processors report less for a single
+//! application: the total traffic of the CPUs of each node, and how much of it their own node served (bandwidth
+//! monitoring). That suffices while its threads are alike. The share `l_i` that node i serves its own CPUs is the share
+//! of the data there; their other requests go to the other nodes in proportion to what those serve their own:
 //!
 //! ```text
 //! share(i → i) = l_i        share(i → j) = (1 − l_i) · l_j / Σ_{k ≠ i} l_k

@@ -1,8 +1,7 @@
 //! Algorithm 1: the chunk size of the adaptive loop schedule [Cooperative §3.2].
 //!
-//! Threads of a malleable loop take chunks and check for a new allocation before each one. One
-//! thread, the delegate, doubles the chunk while a chunk takes less than the scheduling period, up
-//! to ⌈remaining/2N⌉ iterations on N cores.
+//! Threads of a malleable loop take chunks and check for a new allocation before each one. One thread, the delegate,
+//! doubles the chunk while a chunk takes less than the scheduling period, up to ⌈remaining/2N⌉ iterations on N cores.
 //!
 //! Readings [readings, CPR]: the cap is the ceiling of the text, not the listing's integer
 //! division, and at least 1; before the first chunk there is no time, so nothing doubles.

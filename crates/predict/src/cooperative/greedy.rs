@@ -1,11 +1,10 @@
 //! Algorithm 2: clusters to the applications with the greatest sum of speedups
 //! [Cooperative §4.3].
 //!
-//! A cluster is a group of cores with one last-level cache. Each application gets one; each further
-//! one goes where the sum of all speedups, as the model of one memory controller predicts it
-//! ([`crate::nupoco::colocation`], reading C), is greatest. The listing compares with `>` from 0,
-//! so the first of equal sums wins; its inner loop predicts each speedup from the whole temporary
-//! allocation [readings, CPR].
+//! A cluster is a group of cores with one last-level cache. Each application gets one; each further one goes where the
+//! sum of all speedups, as the model of one memory controller predicts it ([`crate::nupoco::colocation`], reading C),
+//! is greatest. The listing compares with `>` from 0, so the first of equal sums wins; its inner loop predicts each
+//! speedup from the whole temporary allocation [readings, CPR].
 //!
 //! Invariants: all clusters are handed out, each application holds at least one.
 

@@ -1,10 +1,9 @@
 //! The machine: cores and memory of each node, and the bandwidth of the links between them, in GB/s.
 //!
-//! A *physical* link has a one-way limit and, with its opposite, a two-way limit [NuCore §6.4,
-//! eqs. 9, 10]. Other nodes reach each other over a route of several links, a *virtual* link with
-//! limits of its own [NuCore §6.6]. The memory of node i gives at most α_i, of which β_i of the
-//! local demand is kept for the local cores [NuCore §6.5, eqs. 11, 12]. A missing one-way limit of
-//! a virtual link or a missing two-way limit does not bind.
+//! A *physical* link has a one-way limit and, with its opposite, a two-way limit [NuCore §6.4, eqs. 9, 10]. Other nodes
+//! reach each other over a route of several links, a *virtual* link with limits of its own [NuCore §6.6]. The memory of
+//! node i gives at most α_i, of which β_i of the local demand is kept for the local cores [NuCore §6.5, eqs. 11, 12]. A
+//! missing one-way limit of a virtual link or a missing two-way limit does not bind.
 //!
 //! Invariants: node numbers exist, numbers are finite and not negative, a route is a path of
 //! physical links that visits no node twice.

@@ -9,9 +9,8 @@
 //! maximise Σ x_f
 //! ```
 //!
-//! For fixed core counts a small packing program with coefficients 0 and 1 remains. Reads and writes
-//! of a pair are separate flows, so that every bound depends on one slot. The drain is eq. 11's
-//! reserve β·L_D.
+//! For fixed core counts a small packing program with coefficients 0 and 1 remains. Reads and writes of a pair are
+//! separate flows, so that every bound depends on one slot. The drain is eq. 11's reserve β·L_D.
 //!
 //! Compiling cuts caps to the limits they meet, drops rows that the caps alone respect, and turns
 //! flows without rows into a gain of their slot.

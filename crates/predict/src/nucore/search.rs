@@ -4,12 +4,11 @@
 //! formulation]. Wanted are 1. the maximum of F; 2. the fewest cores with F ≥ maximum − 1e-4; 3. of those
 //! allocations, the lexicographically largest.
 //!
-//! All three walk the slots in order, more cores first, and leave a branch as soon as a known cut
-//! (`cut`) shows that no completion reaches the target (`lookahead`). A leaf is decided by solving
-//! its program; if it fails, its cut excludes all like it. In stage 1 the target rises with the best
-//! leaf. Stages 2 and 3 are one walk for each number of cores, from the least that the cuts allow
-//! upwards; the first leaf that passes is the answer. Before, each slot is probed for the fewest cores it
-//! can have when the others are free.
+//! All three walk the slots in order, more cores first, and leave a branch as soon as a known cut (`cut`) shows that no
+//! completion reaches the target (`lookahead`). A leaf is decided by solving its program; if it fails, its cut excludes
+//! all like it. In stage 1 the target rises with the best leaf. Stages 2 and 3 are one walk for each number of cores,
+//! from the least that the cuts allow upwards; the first leaf that passes is the answer. Before, each slot is probed
+//! for the fewest cores it can have when the others are free.
 //!
 //! The result is the optimum up to rounding (1e-9 GB/s). A limit on the work bounds the time.
 

@@ -1,12 +1,11 @@
 //! Workloads on a NUMA machine: a network of queues [NuPoCo §4].
 //!
-//! Two layers of the finite-source queue ([`crate::nupoco::queue`]). At memory node m the customers
-//! are CPU nodes at the summed rate of their cores; that gives MCTUtil_m and MRT_m (§4.1). Between
-//! CPU node i and memory node m the customers are the cores of i, and the server is the link plus
-//! that response, 1/link_{i,m} + MRT_m; that gives MRT_{i,m} (§4.2). A core of a workload with
-//! stalling reads ℓ_{i,m} per cycle of work works the share 1/(1 + Σ_m ℓ_{i,m} MRT_{i,m}) of its
-//! time. A node's system utilisation is that share averaged over all its cores, idle ones included,
-//! plus MCTUtil; NuUtil (eq. 7) is the sum over the nodes.
+//! Two layers of the finite-source queue ([`crate::nupoco::queue`]). At memory node m the customers are CPU nodes at
+//! the summed rate of their cores; that gives MCTUtil_m and MRT_m (§4.1). Between CPU node i and memory node m the
+//! customers are the cores of i, and the server is the link plus that response, 1/link_{i,m} + MRT_m; that gives
+//! MRT_{i,m} (§4.2). A core of a workload with stalling reads ℓ_{i,m} per cycle of work works the share 1/(1 + Σ_m
+//! ℓ_{i,m} MRT_{i,m}) of its time. A node's system utilisation is that share averaged over all its cores, idle ones
+//! included, plus MCTUtil; NuUtil (eq. 7) is the sum over the nodes.
 //!
 //! Readings: sums run over the existing nodes (N5); averages are over the nodes and cores with
 //! traffic, the literal average over all is [`Averaging::All`] (N6); all requests load the queues,

@@ -7,8 +7,7 @@
 //! * speedup (eq. 1) = N·(1 + λ/µ)/(1 + λR), relative to one core, whose response is 1/µ,
 //! * system utilisation (eq. 6) = CPU utilisation · N/M + controller utilisation; up to 2.
 //!
-//! Invariants: without requests the speedup is N exactly; speedup ≤ N; the speedup does not fall
-//! when N grows.
+//! Invariants: without requests the speedup is N exactly; speedup ≤ N; the speedup does not fall when N grows.
 
 use crate::error::{ModelError, check_cores, lacks};
 use crate::nupoco::queue;

@@ -1,10 +1,9 @@
 //! The static policies of Figures 5 and 6 for two workloads on one memory controller.
 //!
-//! Two workloads start together on a fixed split of the M cores; when one ends, the other takes all
-//! M [readings N15]. Work is counted in time alone on one core. Policies [NuPoCo §3.4]: *batch* runs
-//! one after the other on all cores; *equal* halves the machine (the first workload gets the smaller
-//! half); *best static* has the shortest total; *max system utilisation* and *max CPU utilisation*
-//! choose by eq. 6 or its CPU part, without knowing the amount of work.
+//! Two workloads start together on a fixed split of the M cores; when one ends, the other takes all M [readings N15].
+//! Work is counted in time alone on one core. Policies [NuPoCo §3.4]: *batch* runs one after the other on all cores;
+//! *equal* halves the machine (the first workload gets the smaller half); *best static* has the shortest total; *max
+//! system utilisation* and *max CPU utilisation* choose by eq. 6 or its CPU part, without knowing the amount of work.
 //!
 //! Invariants: every split gives each workload a core and hands out all cores; no static split is
 //! better than *best static*; of equals the one with the fewest cores for the first workload wins.

@@ -1,10 +1,9 @@
 //! Algorithm 2: exchange cores between a busy and an idle node [NuPoCo §5.3].
 //!
-//! Threads of a memory-hungry workload that fill a node compete for its last-level cache. The nodes
-//! are sorted by their accesses to the last-level cache since the last run; the busiest is paired
-//! with the idlest, the next with the next. Each pair whose accesses differ by more than a factor
-//! swaps a few cores between the workload with the highest miss rate of the busy node and the one
-//! with the fewest accesses of the idle node.
+//! Threads of a memory-hungry workload that fill a node compete for its last-level cache. The nodes are sorted by their
+//! accesses to the last-level cache since the last run; the busiest is paired with the idlest, the next with the next.
+//! Each pair whose accesses differ by more than a factor swaps a few cores between the workload with the highest miss
+//! rate of the busy node and the one with the fewest accesses of the idle node.
 //!
 //! Readings [readings N14]: nodes with equal accesses in order of their number; the ratio must be
 //! strictly above the threshold, and is infinite when only the idle node has no access; a pair whose
