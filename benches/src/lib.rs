@@ -246,10 +246,10 @@ mod tests {
             moves += world.plan.actions.len();
         }
         assert!(moves > 4, "nothing was decided");
-        let told = (1..=4).filter_map(|app| world.controller.explain(AppId(app)));
-        assert!(told.clone().all(|t| t.performance.is_some()));
+        let text = (1..=4).filter_map(|app| world.controller.explain(AppId(app)));
+        assert!(text.clone().all(|t| t.performance.is_some()));
         assert!(
-            told.clone()
+            text.clone()
                 .any(|t| t.class == mapper_model::SharingClass::High)
         );
     }

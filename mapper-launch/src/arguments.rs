@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn the_help_shows_the_default_promise() {
         let help = definition().render_long_help().to_string();
-        let told = format!("[default: {},", Qos::default());
-        assert!(help.contains(&told), "{help}");
+        let shown = format!("[default: {},", Qos::default());
+        assert!(help.contains(&shown), "{help}");
     }
 
     #[test]

@@ -152,9 +152,12 @@ mod tests {
         assert_eq!(found(&first), Some(again));
         assert_eq!(found(&second), Some(second.clone()));
         fs::write(&file, "not json").unwrap();
-        let told = catalogue.find(&first.identity).unwrap_err().to_string();
+        let shown = catalogue.find(&first.identity).unwrap_err().to_string();
         let name = file.display().to_string();
-        assert!(told.contains("damaged") && told.contains(&name), "{told}");
+        assert!(
+            shown.contains("damaged") && shown.contains(&name),
+            "{shown}"
+        );
         catalogue.record(second.clone()).unwrap();
         assert_eq!(found(&second), Some(second));
     }

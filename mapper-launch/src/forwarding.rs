@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_lost_terminal_is_reported_to_the_program_of_a_session_leader() {
-        let told =
+        let text =
             |addressee| passed_on(libc::SIGHUP, Origin::Kernel, addressee, Membership::Member);
-        assert!(told(Addressee::Launcher));
-        assert!(!told(Addressee::Group));
+        assert!(text(Addressee::Launcher));
+        assert!(!text(Addressee::Group));
     }
 
     #[test]

@@ -59,8 +59,8 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         Parsed::Tell(text) => {
             // Nothing flushes at the end, as there is no `main` of Rust's.
             let mut out = std::io::stdout();
-            let told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            told.context("write to standard output")?;
+            let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            shown.context("write to standard output")?;
             return Ok(0);
         }
     };

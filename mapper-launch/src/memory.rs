@@ -28,7 +28,7 @@ pub(crate) fn interleave() -> Result<(), Failure> {
             *word |= 1 << (node.index() % bits);
         }
     }
-    // SAFETY: the kernel reads as many bits as it is told there are from a mask that is at least as long, and
+    // SAFETY: the kernel reads as many bits as are stated from a mask that is at least as long, and
     // writes nothing.
     let outcome = unsafe {
         libc::syscall(

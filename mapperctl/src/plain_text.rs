@@ -17,11 +17,11 @@ impl Width {
 
     /// `COLUMNS`, or what the terminal says.
     pub(crate) fn of_terminal() -> Self {
-        let told = std::env::var("COLUMNS")
+        let output = std::env::var("COLUMNS")
             .ok()
             .and_then(|text| text.parse().ok());
         let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        told.or_else(measured).map_or(Self::DEFAULT, Self::new)
+        output.or_else(measured).map_or(Self::DEFAULT, Self::new)
     }
 
     pub(crate) const fn columns(self) -> usize {

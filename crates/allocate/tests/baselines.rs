@@ -197,15 +197,15 @@ fn without_cpu_times_there_is_nothing_to_climb_on() {
 
 /// The sentences of every interval in which counts changed.
 fn sentences_of_moves(world: &mut World, intervals: u32) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     for _ in 0..intervals {
         let before = world.counts();
         world.interval();
         if before != world.counts() {
-            told.extend(world.sentences());
+            sentences.extend(world.sentences());
         }
     }
-    told
+    sentences
 }
 
 #[test]
@@ -214,18 +214,22 @@ fn every_gain_or_loss_of_cpus_has_a_reason() {
         let mut world = World::new(policy, machine(2, 20, 1));
         arrive_busy(&mut world, 100.0);
         arrive_busy(&mut world, 5.0);
-        let mut told = sentences_of_moves(&mut world, 30);
+        let mut sentences = sentences_of_moves(&mut world, 30);
         arrive_busy(&mut world, 5.0);
-        told.extend(world.sentences());
-        told.extend(sentences_of_moves(&mut world, 30));
+        sentences.extend(world.sentences());
+        sentences.extend(sentences_of_moves(&mut world, 30));
         let leaver = world.apps[0].id;
         world.leave(leaver);
-        told.extend(world.sentences());
-        assert!(told.iter().any(|s| s.contains('→')), "{policy}: {told:#?}");
-        for sentence in told.iter().filter(|s| s.contains('→')) {
-            let told = ["gave ", "got ", "took ", "tries ", "back to ", "trial of"];
+        sentences.extend(world.sentences());
+        assert!(
+            sentences.iter().any(|s| s.contains('→')),
+            "{policy}: {sentences:#?}"
+        );
+        for sentence in sentences.iter().filter(|s| s.contains('→')) {
+            let phrases = ["gave ", "got ", "took ", "tries ", "back to ", "trial of"];
             assert!(
-                told.iter().any(|words| sentence.contains(words)) && !sentence.contains("steady"),
+                phrases.iter().any(|words| sentence.contains(words))
+                    && !sentence.contains("steady"),
                 "{policy}: {sentence}"
             );
         }
@@ -241,8 +245,8 @@ fn a_serial_section_that_must_not_be_resized_is_not_said_to_get_one_cpu() {
     }
     world.intervals(5);
     assert_eq!(world.counts(), [8]);
-    let told = world.sentences();
-    assert!(!told[0].contains("serial"), "{told:?}");
+    let sentences = world.sentences();
+    assert!(!sentences[0].contains("serial"), "{sentences:?}");
 }
 
 #[test]
@@ -272,11 +276,12 @@ fn an_application_whose_cpus_went_away_is_not_said_to_be_new() {
                 app.held = app.held.intersection(&world.usable);
             }
             world.decide(Trigger::Membership);
-            let told = world.sentences();
+            let sentences = world.sentences();
             assert!(
-                told.iter()
+                sentences
+                    .iter()
                     .all(|s| !s.contains("new") && !s.contains("arrived")),
-                "{}: {told:#?}",
+                "{}: {sentences:#?}",
                 policy.name
             );
         }

@@ -70,10 +70,10 @@ fn without_counters_a_model_says_so_and_shares_are_fair() {
         world.intervals(10);
         assert_eq!(world.counts(), [4, 4], "{policy}");
         for share in &world.last.shares {
-            let told = share.explanation.reasons.iter().any(
+            let is_explained = share.explanation.reasons.iter().any(
                 |r| matches!(r, Reason::Model { rule } if rule.contains("no last-level cache misses")),
             );
-            assert!(told, "{policy}: {share:?}");
+            assert!(is_explained, "{policy}: {share:?}");
         }
     }
 }

@@ -130,10 +130,10 @@ fn what_answers_in_place_of_a_daemon_is_reported() {
     let long = connect(&long);
     assert!(matches!(long.kind, ClientErrorKind::PathTooLong), "{long}");
     for error in [missing, stale, text, long] {
-        let told = error.to_string();
+        let shown = error.to_string();
         assert!(
-            told.starts_with(&error.socket.display().to_string()),
-            "{told}"
+            shown.starts_with(&error.socket.display().to_string()),
+            "{shown}"
         );
     }
 }

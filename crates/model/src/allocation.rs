@@ -66,7 +66,7 @@ impl Share {
     /// Adds the reasons that hold under every policy: it has less than its own lower limit; it is idle,
     /// which replaces that it is measured or steady.
     #[must_use]
-    pub fn told_of(mut self, spec: &AppSpec, activity: Activity) -> Self {
+    pub fn with_reasons_of(mut self, spec: &AppSpec, activity: Activity) -> Self {
         let reasons = &mut self.explanation.reasons;
         if self.cpus < spec.cpus.min() {
             reasons.push(Reason::BelowOwnLimit {

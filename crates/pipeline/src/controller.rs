@@ -248,11 +248,11 @@ impl Controller {
             .zip(self.monitor.profiles())
             .map(|(((share, place), observed), profile)| {
                 free.remove_all(&place.cpus);
-                let mut share = share.told_of(&observed.spec, profile.activity);
+                let mut share = share.with_reasons_of(&observed.spec, profile.activity);
                 share
                     .explanation
                     .reasons
-                    .extend(told_of_allowed(observed, usable));
+                    .extend(reason_of_allowed(observed, usable));
                 if allowed.confines() && !self.lies_by_node(&share, &place.cpus) {
                     share.by_node = None;
                 }
@@ -479,7 +479,7 @@ impl Policies<'_> {
 }
 
 /// What is to be said of the CPUs that an application may use, if these are not all.
-fn told_of_allowed(observed: &AppObservation, usable: &CpuSet) -> Option<Reason> {
+fn reason_of_allowed(observed: &AppObservation, usable: &CpuSet) -> Option<Reason> {
     let allowed = observed.allowed.as_ref()?;
     let cpus = || allowed.clone();
     if allowed.is_disjoint(usable) {

@@ -53,7 +53,7 @@ pub(crate) enum Apart {
 /// Whether siblings of a core are distinguished, or CPUs are taken in order of their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Siblings {
-    Told,
+    Distinguished,
     Ignored,
 }
 
@@ -150,7 +150,7 @@ impl Demand<'_> {
             by_node: None,
             cores: want,
             apart: Apart::Wanted,
-            siblings: Siblings::Told,
+            siblings: Siblings::Distinguished,
         }
     }
 

@@ -245,7 +245,8 @@ pub(crate) fn release_one(
     for core in place.range() {
         cores += u32::from(own_on(core) > 0);
     }
-    let too_many_cores = cores > demand.cores_for(after) && demand.siblings == Siblings::Told;
+    let too_many_cores =
+        cores > demand.cores_for(after) && demand.siblings == Siblings::Distinguished;
     for core in place.range() {
         let state = view.cores[core as usize];
         if state.used == 0 || (state.owner != id && state.owner != MIXED) {

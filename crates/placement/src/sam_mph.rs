@@ -55,7 +55,7 @@ impl Variant {
 
     const fn siblings(self) -> Siblings {
         match self {
-            Self::SamMph => Siblings::Told,
+            Self::SamMph => Siblings::Distinguished,
             _ => Siblings::Ignored,
         }
     }
@@ -102,7 +102,7 @@ impl PlacementPolicy for SamMph {
             };
             traits.push(t);
             let siblings = self.variant.siblings();
-            let hot = siblings == Siblings::Told && is_hot(&t);
+            let hot = siblings == Siblings::Distinguished && is_hot(&t);
             let wish = wish(&t, hot, siblings, snapshot.machine);
             Demand {
                 want: share.cpus,
@@ -148,7 +148,9 @@ fn is_hot(traits: &Traits) -> bool {
 fn wish(traits: &Traits, hot: bool, siblings: Siblings, machine: &MachineProfile) -> Wish {
     let stalls = traits.spc.is_some_and(|spc| spc > machine.spc_same_core);
     match (traits.class, traits.bottleneck) {
-        (SharingClass::High, _) if stalls && !hot && siblings == Siblings::Told => Wish::Paired,
+        (SharingClass::High, _) if stalls && !hot && siblings == Siblings::Distinguished => {
+            Wish::Paired
+        }
         (SharingClass::High, _) => Wish::Together,
         (SharingClass::Medium, _) if hot => Wish::NearAndCool,
         (SharingClass::Medium, _) => Wish::Near,

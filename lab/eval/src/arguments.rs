@@ -208,7 +208,7 @@ impl Args {
         plan: &Plan,
     ) -> anyhow::Result<Vec<String>> {
         let departing = Setting::departing(&self.set, &protocol.constants)?;
-        let mut told: Vec<String> = texts(departing);
+        let mut shown: Vec<String> = texts(departing);
         let suites = || plan.suites.iter().map(|planned| &planned.suite);
         // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
         let others = |suite: &Suite| {
@@ -256,9 +256,9 @@ impl Args {
             ("--machines", self.machines.as_ref().map(file)),
         ];
         for (flag, value) in flags {
-            told.extend(value.map(|value| format!("{flag} {value}")));
+            shown.extend(value.map(|value| format!("{flag} {value}")));
         }
-        Ok(told)
+        Ok(shown)
     }
 
     pub(super) fn changes(&self) -> anyhow::Result<Changes> {
@@ -343,8 +343,8 @@ mod tests {
             --suite=all --markdown=x: --markdown: only with --live";
         for (given, part) in refusals.lines().filter_map(|line| line.split_once(": ")) {
             let given: Vec<&str> = given.split_whitespace().collect();
-            let told = refused(&given);
-            assert!(told.contains(part), "{given:?}: {told}");
+            let shown = refused(&given);
+            assert!(shown.contains(part), "{given:?}: {shown}");
         }
     }
 
@@ -377,7 +377,7 @@ mod tests {
     fn every_departure_from_the_protocol_is_reported_and_nothing_else() {
         let path = newest();
         let protocol = protocol();
-        let told = |given: &[&str]| {
+        let shown = |given: &[&str]| {
             let (plan, args) = (plan(given).unwrap(), parsed(given).unwrap());
             args.departures(&path, protocol, &plan).unwrap()
         };
@@ -390,23 +390,23 @@ mod tests {
             &*qos,
             "--set=decision_s=0.005",
         ];
-        assert_eq!(told(&same), [""; 0]);
+        assert_eq!(shown(&same), [""; 0]);
         let seconds = format!("--interval={}", protocol.interval_s);
-        assert_eq!(told(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
+        assert_eq!(shown(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
         // A suite with a promise of its own departs by the protocol's.
         let departs = [format!("--qos {}", protocol.qos)];
-        assert_eq!(told(&["--suite=mapper-qos", &qos]), departs);
-        assert_eq!(told(&["--suite=sam"]), [""; 0]);
-        assert_eq!(told(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
+        assert_eq!(shown(&["--suite=mapper-qos", &qos]), departs);
+        assert_eq!(shown(&["--suite=sam"]), [""; 0]);
+        assert_eq!(shown(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
         // A mix of the command line is in no protocol.
-        assert_eq!(told(&["--mix=SGD", "--policy=linux"]), [""; 0]);
+        assert_eq!(shown(&["--mix=SGD", "--policy=linux"]), [""; 0]);
         let given = "--set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 --apps=a.toml \
                      --machines=m.toml";
         let given = format!("--suite=sam {given}");
         let words: Vec<&str> = given.split(' ').collect();
         let expected = "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
                         --machines m.toml";
-        assert_eq!(told(&words).join(", "), expected);
+        assert_eq!(shown(&words).join(", "), expected);
     }
 
     #[test]
@@ -418,8 +418,8 @@ mod tests {
                 "--policy=linux is another flag",
             ),
         ] {
-            let told = parsed(&given).err().unwrap().to_string();
-            assert!(told.contains(part), "{told}");
+            let shown = parsed(&given).err().unwrap().to_string();
+            assert!(shown.contains(part), "{shown}");
         }
     }
 

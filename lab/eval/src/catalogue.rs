@@ -191,9 +191,9 @@ mod tests {
             ("# later", Catalogue::add_machines, &["there are none"]),
         ];
         for (text, add, parts) in cases {
-            let told = format!("{:#}", with(text, add).unwrap_err());
+            let shown = format!("{:#}", with(text, add).unwrap_err());
             for part in parts {
-                assert_eq!(told.matches(part).count(), 1, "{part}: {told}");
+                assert_eq!(shown.matches(part).count(), 1, "{part}: {shown}");
             }
         }
     }
@@ -204,9 +204,9 @@ mod tests {
         let entry = presets.split("\n[BSGD]").next().unwrap();
         for name in ["a b", "a,b", "a@1", "a.2", "2a", "-a", "app", "machine", ""] {
             let own = entry.replacen("[SGD]", &format!("[{name:?}]"), 1);
-            let told = format!("{:#}", with(&own, Catalogue::add_apps).unwrap_err());
+            let shown = format!("{:#}", with(&own, Catalogue::add_apps).unwrap_err());
             let refused = format!("application {name:?} cannot be");
-            assert!(told.contains(&refused), "{told}");
+            assert!(shown.contains(&refused), "{shown}");
         }
         for name in Catalogue::presets().unwrap().apps.keys() {
             check_name(name).unwrap();

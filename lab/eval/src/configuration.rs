@@ -77,9 +77,9 @@ mod tests {
         };
         assert_eq!(chance(3, "mapper"), None);
         for seed in [3, 4] {
-            let told = chance(seed, mapper_paper::NAME).unwrap();
-            assert_eq!(told.probability, Probability::OF_MAPPER);
-            assert_eq!(told.seed, seed);
+            let text = chance(seed, mapper_paper::NAME).unwrap();
+            assert_eq!(text.probability, Probability::OF_MAPPER);
+            assert_eq!(text.seed, seed);
         }
     }
 
@@ -87,12 +87,12 @@ mod tests {
     fn policies_get_what_streaming_threads_measure_and_not_what_the_machine_has() {
         for name in ["hsw80", "ivb40", "amd64"] {
             let (spec, machine) = spec(name, 1);
-            let told = config(&spec, &machine, "nupoco", "nupoco_swap").unwrap();
+            let text = config(&spec, &machine, "nupoco", "nupoco_swap").unwrap();
             let measured = stream::measure(&machine, &spec.constants).unwrap();
             let lines_per_s = measured.node_bytes_per_s / 64.0;
-            let limit = told.machine.llc_misses_per_s / lines_per_s;
+            let limit = text.machine.llc_misses_per_s / lines_per_s;
             assert!((limit - 0.6).abs() < 1e-9, "{name}");
-            let service = told.allocate.memory.service_cycles.unwrap();
+            let service = text.allocate.memory.service_cycles.unwrap();
             let cycles = machine.spec.clock_hz / lines_per_s;
             assert!((service / cycles - 1.0).abs() < 1e-9, "{name}");
             let has = machine.spec.memory_bytes_per_s / 64.0;

@@ -248,8 +248,8 @@ mod tests {
         catalogue.apps.insert("sgd".into(), own);
         assert_eq!(parse("sgd", &catalogue).unwrap()[0].program, "sgd");
         assert_eq!(parse("SGD", &catalogue).unwrap()[0].program, "SGD");
-        let told = format!("{:#}", parse("Sgd", &catalogue).unwrap_err());
-        assert!(told.contains("\"Sgd\" may be SGD or sgd"), "{told}");
+        let shown = format!("{:#}", parse("Sgd", &catalogue).unwrap_err());
+        assert!(shown.contains("\"Sgd\" may be SGD or sgd"), "{shown}");
     }
 
     #[test]
@@ -263,8 +263,8 @@ mod tests {
             ("SGD@soon", "\"soon\" is no time of arrival"),
             ("SGD@-1", "program 1"),
         ] {
-            let told = format!("{:#}", parse(mix, &catalogue()).unwrap_err());
-            assert!(told.contains(part), "{mix}: {told}");
+            let shown = format!("{:#}", parse(mix, &catalogue()).unwrap_err());
+            assert!(shown.contains(part), "{mix}: {shown}");
         }
     }
 
@@ -313,8 +313,8 @@ mod tests {
                 ["60 threads", "20 SGD"],
             ),
         ] {
-            let told = check(text, policy, change).unwrap_err();
-            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+            let shown = check(text, policy, change).unwrap_err();
+            assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
         }
     }
 }

@@ -160,9 +160,9 @@ mod tests {
             [("--json", "eval.json"), ("--out", ".")],
             [("--json", "link"), ("--apps", "mine.toml")],
         ] {
-            let told = format!("{:#}", claim(flags).err().unwrap());
+            let shown = format!("{:#}", claim(flags).err().unwrap());
             let both = format!("{} and {} both name", flags[0].0, flags[1].0);
-            assert!(told.contains(&both), "{told}");
+            assert!(shown.contains(&both), "{shown}");
         }
         assert_eq!(std::fs::read(at("mine.toml")).unwrap(), b"kept");
         claim([("--json", "eval.html"), ("--out", "rep")]).unwrap();
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn a_line_for_standard_output_is_refused_with_the_fix() {
         for flag in ["--json", "--summary", "--out"] {
-            let told = format!("{:#}", claimed(&[&format!("{flag}=-")]).err().unwrap());
+            let shown = format!("{:#}", claimed(&[&format!("{flag}=-")]).err().unwrap());
             assert!(
-                told.starts_with(&format!("{flag}: - is no ")) && told.contains("./-"),
-                "{told}"
+                shown.starts_with(&format!("{flag}: - is no ")) && shown.contains("./-"),
+                "{shown}"
             );
         }
         assert!(!Path::new("-").exists());
@@ -196,8 +196,8 @@ mod tests {
             summary: "s".into(),
             page: "p".into(),
         };
-        let told = outputs.unwrap().write(&texts).unwrap_err().to_string();
-        assert!(told.contains("write /dev/full"), "{told}");
+        let shown = outputs.unwrap().write(&texts).unwrap_err().to_string();
+        assert!(shown.contains("write /dev/full"), "{shown}");
         assert_eq!(std::fs::read_to_string(out.join(PAGE)).unwrap(), "p");
         assert_eq!(std::fs::read_to_string(out.join(DATA)).unwrap(), "{}");
         assert_eq!(std::fs::read_to_string(summary).unwrap(), "s");

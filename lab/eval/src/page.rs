@@ -37,7 +37,7 @@ pub(super) fn page(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
             p class="soft" {
                 "A model of the papers' machines, not a measurement. Protocol version "
                 (evaluation.protocol.version) ", sha256 " code { (hash.get(..16).unwrap_or(hash)) }
-                @if let Some(budget) = evaluation.protocol.budget_told() { "; " (budget) }
+                @if let Some(budget) = evaluation.protocol.budget_shown() { "; " (budget) }
                 "."
             }
         }
@@ -81,7 +81,7 @@ pub(super) fn page(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
 }
 
 fn targets(lines: &[Line], unjudged: &[Unjudged]) -> Markup {
-    let exact = Score::of(lines).and_then(Score::exact_told);
+    let exact = Score::of(lines).and_then(Score::exact_shown);
     let shown = || lines.iter().filter(|line| line.verdict != Verdict::NotRun);
     let class = |line: &Line| match line.verdict {
         Verdict::Outside => "bad",
@@ -121,11 +121,11 @@ fn targets(lines: &[Line], unjudged: &[Unjudged]) -> Markup {
                                         }
                                     }
                                 }
-                                td { (line.told(line.paper)) }
-                                td { (line.told(line.model.unwrap_or(f64::NAN))) }
+                                td { (line.shown(line.paper)) }
+                                td { (line.shown(line.model.unwrap_or(f64::NAN))) }
                                 td { (line.band()) }
-                                td { (line.uses.told()) }
-                                td class=(class(line)) { (line.verdict.told()) }
+                                td { (line.uses.shown()) }
+                                td class=(class(line)) { (line.verdict.shown()) }
                             }
                         }
                         @for Unjudged { ids, what, why } in unjudged {
@@ -187,7 +187,7 @@ fn suite(evaluation: &Evaluation<'_>, table: &SuiteTable) -> anyhow::Result<Mark
                 }
             }
         }
-        @if let Some(left_out) = table.without_mean_told() { p class="caution" { (left_out) "." } }
+        @if let Some(left_out) = table.without_mean_shown() { p class="caution" { (left_out) "." } }
         // The first one stands below the table of policies, which has the colours.
         @for (at, plot) in plots.iter().enumerate() {
             figure { @if at > 0 { (colours(table)) } (plot) }

@@ -188,7 +188,7 @@ impl Protocol {
     }
 
     /// What deciding may cost this project's own policies, if anything is said of it.
-    pub(super) fn budget_told(&self) -> Option<String> {
+    pub(super) fn budget_shown(&self) -> Option<String> {
         let percent = 100.0 * self.overhead_budget?.share();
         Some(format!(
             "mapper and mapper-next decide less often where a decision costs more than {percent} % of the \
@@ -263,12 +263,12 @@ mod tests {
     #[test]
     fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
         let hash = &protocol().presets.machines_sha256;
-        let told = changed(|text| text.replace(hash, "0123"))
+        let shown = changed(|text| text.replace(hash, "0123"))
             .unwrap_err()
             .to_string();
         let fix = format!("machines_sha256 = \"{hash}\"");
-        assert!(told.contains(&fix), "{told}");
-        assert!(told.contains("not those of /"), "{told}");
+        assert!(shown.contains(&fix), "{shown}");
+        assert!(shown.contains("not those of /"), "{shown}");
     }
 
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {

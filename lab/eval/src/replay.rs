@@ -106,11 +106,11 @@ impl Lines {
 /// Prints what is decided otherwise, a line for each application whose CPUs differ. Returns whether
 /// there is any.
 fn tell(out: &mut impl std::io::Write, decided: &Decided) -> std::io::Result<bool> {
-    let mut told = false;
+    let mut output = false;
     let before = &decided.recorded.apps;
     for (recorded, now) in before.iter().zip(&decided.plan.apps) {
         if recorded.cpus != now.cpus {
-            told = true;
+            output = true;
             writeln!(
                 out,
                 "{:>6}  {}: {} CPUs ({}) instead of {} ({}): {}",
@@ -124,7 +124,7 @@ fn tell(out: &mut impl std::io::Write, decided: &Decided) -> std::io::Result<boo
             )?;
         }
     }
-    Ok(told)
+    Ok(output)
 }
 
 #[cfg(test)]

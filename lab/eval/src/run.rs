@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         json,
     });
     let mut text = show::text(&evaluation);
-    let budget = protocol.budget_told().map(|budget| format!("; {budget}"));
+    let budget = protocol.budget_shown().map(|budget| format!("; {budget}"));
     let _ = writeln!(
         text,
         "\nprotocol {} version {version}, sha256 {}{}; {}, {} of them kept from earlier",
@@ -136,10 +136,10 @@ mod tests {
             wanted: 72,
             next: next(fresh),
         };
-        let told = stopped(false).to_string();
-        assert!(told.contains("34 of 72 runs done"), "{told}");
+        let lines_shown = stopped(false).to_string();
+        assert!(lines_shown.contains("34 of 72 runs done"), "{lines_shown}");
         let same = "the same command continues from there";
-        assert!(told.ends_with(same), "{told}");
+        assert!(lines_shown.ends_with(same), "{lines_shown}");
         assert!(stopped(true).to_string().contains("without --fresh"));
     }
 }

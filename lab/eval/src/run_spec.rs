@@ -230,7 +230,7 @@ impl RunSpec {
             },
             traffic: match kind {
                 Kind::NucoreByNode => Traffic::ByNode,
-                _ => Traffic::Untold,
+                _ => Traffic::Unreported,
             },
             seed: self.seed,
             longest_step_s: None,
@@ -365,9 +365,9 @@ mod tests {
             (late.method, late.longest_times) = (MethodName::Longest, 1);
             late.run().map_err(|error| error.to_string())
         };
-        let told = run("SGD, memcached@500").unwrap_err();
+        let shown = run("SGD, memcached@500").unwrap_err();
         let expected = "memcached arrives after 500 s, when the run had ended";
-        assert!(told.contains(expected), "{told}");
+        assert!(shown.contains(expected), "{shown}");
         // A program is waited for, and a service alone.
         for mix in ["SGD, canneal@190", "memcached@500"] {
             let apps = run(mix).unwrap().apps;
@@ -381,8 +381,8 @@ mod tests {
         slow.method = MethodName::Once;
         slow.members[1].app.standalone_s = 1e5;
         slow.constants.cycle_s = 1e-3;
-        let told = slow.run().unwrap_err().to_string();
-        assert!(told.contains("ALS was still not done, at"), "{told}");
-        assert!(told.contains(" steps, "), "{told}");
+        let shown = slow.run().unwrap_err().to_string();
+        assert!(shown.contains("ALS was still not done, at"), "{shown}");
+        assert!(shown.contains(" steps, "), "{shown}");
     }
 }

@@ -37,7 +37,7 @@ enum Change {
     Times(f64),
 }
 
-/// Reads a change; an error is told whole.
+/// Reads a change; an error is shown whole.
 pub(super) fn parse(text: &str) -> Result<Setting, String> {
     text.parse()
         .map_err(|error: anyhow::Error| format!("{error:#}"))
@@ -82,7 +82,7 @@ impl FromStr for Setting {
             key: key.to_owned(),
             change,
         };
-        // A wrong key is told before anything is computed.
+        // A wrong key is shown before anything is computed.
         if setting.of == Of::Constants {
             setting.changed(&Constants::default())?;
         }
@@ -187,7 +187,7 @@ impl Setting {
         match (&self.change, keys.get_mut(&self.key)) {
             (Change::To(value), _) => drop(keys.insert(self.key.clone(), value.clone())),
             (Change::Times(factor), Some(value)) => *value = times(value, *factor),
-            // What all programs are meant to have some do not; a wrong name is told below.
+            // What all programs are meant to have some do not; a wrong name is shown below.
             (Change::Times(_), None) => drop(keys.insert(self.key.clone(), Value::Null)),
         }
         let nothing = keys.get(&self.key).is_some_and(Value::is_null);
@@ -309,8 +309,8 @@ mod tests {
     fn what_a_program_does_not_have_is_not_multiplied() {
         let app = mapper_sim::presets::app("SGD").unwrap();
         let set = |text: &str| set(text).changed(&app);
-        let told = format!("{:#}", set("SGD.chunks*=2").unwrap_err());
-        assert!(told.contains("no chunks to multiply"), "{told}");
+        let shown = format!("{:#}", set("SGD.chunks*=2").unwrap_err());
+        assert!(shown.contains("no chunks to multiply"), "{shown}");
         assert_eq!(set("app.chunks*=2").unwrap(), app);
         assert_eq!(set("SGD.chunks=80").unwrap().loop_chunks, Some(80));
     }
@@ -327,8 +327,8 @@ mod tests {
             ),
             ("decisions=1", ["unknown field `decisions`", "decision_s"]),
         ] {
-            let told = format!("{:#}", text.parse::<Setting>().unwrap_err());
-            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+            let shown = format!("{:#}", text.parse::<Setting>().unwrap_err());
+            assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
         }
     }
 }

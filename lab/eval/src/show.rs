@@ -59,7 +59,7 @@ pub(super) fn notes(table: &SuiteTable) -> Vec<String> {
             "{mixes} left out: stopped before all of its runs were done"
         ));
     }
-    notes.extend(table.without_mean_told());
+    notes.extend(table.without_mean_shown());
     notes
 }
 
@@ -121,11 +121,15 @@ pub(super) fn targets(lines: &[Line]) -> Table {
     let rows = shown.map(|line| {
         let (mark, verdict) = match line.verdict {
             Verdict::Outside => (Mark::Missed, "OUTSIDE"),
-            other => (Mark::None, other.told()),
+            other => (Mark::None, other.shown()),
         };
-        let numbers = [line.paper, line.model.unwrap_or(f64::NAN)].map(|of| line.told(of));
+        let numbers = [line.paper, line.model.unwrap_or(f64::NAN)].map(|of| line.shown(of));
         let names = [format!("{} {}", line.id, line.what)];
-        let rest = [line.band(), line.uses.told().to_owned(), verdict.to_owned()];
+        let rest = [
+            line.band(),
+            line.uses.shown().to_owned(),
+            verdict.to_owned(),
+        ];
         row(mark, names.into_iter().chain(numbers).chain(rest))
     });
     let header = texts(["number", "paper", "model", "band", "use", ""]);
@@ -149,7 +153,7 @@ pub(super) fn standings(standings: &[Standing]) -> Vec<Table> {
         let rows = group.iter().map(|standing| {
             let gain = standing.gain().map(|of| format!("{:+.1} %", 100.0 * of));
             let shares = [standing.of_ceiling(), standing.of_best_known()].map(percent);
-            let stands = standing.policies.iter().map(Stand::told);
+            let stands = standing.policies.iter().map(Stand::shown);
             let cells = std::iter::once(standing.suite.clone()).chain(stands);
             row(Mark::None, cells.chain([or_dash(gain)]).chain(shares))
         });
@@ -217,7 +221,7 @@ pub(super) fn text(evaluation: &Evaluation<'_>) -> String {
         }
     }
     if let Some(score) = Score::of(lines) {
-        let exact = score.exact_told().map(|score| format!("; {score}"));
+        let exact = score.exact_shown().map(|score| format!("; {score}"));
         let exact = exact.unwrap_or_default();
         let Score { inside, judged, .. } = score;
         below.push(format!("{inside} of {judged} inside{exact}"));

@@ -66,7 +66,7 @@ impl Standing {
 
 impl Stand {
     /// The mean, with the promises where they were given.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self.promises {
             Some(Promises { given, broken, .. }) => format!("{:.3} ({broken}/{given})", self.value),
             None => format!("{:.3}", self.value),
@@ -203,7 +203,7 @@ mod tests {
         assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
         assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
         assert!((standing.of_best_known().unwrap() - 0.75).abs() < 1e-9);
-        assert_eq!(standing.policies[0].told(), "0.900 (1/30)");
+        assert_eq!(standing.policies[0].shown(), "0.900 (1/30)");
     }
 
     #[test]
@@ -288,9 +288,9 @@ mod tests {
             };
             standing(&[(OWN, 1.0), (PRINTED, 1.0)], promises)
         });
-        let told = kept_in_all(&suites).unwrap();
+        let text = kept_in_all(&suites).unwrap();
         for part in ["2 of 60", "14 of 300", "0.800"] {
-            assert!(told.contains(part), "{told}");
+            assert!(text.contains(part), "{text}");
         }
         assert_eq!(kept_in_all(&[]), None);
     }

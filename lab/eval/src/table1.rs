@@ -211,13 +211,13 @@ impl Table1 {
 
     /// How many allocations agree, a sentence for each method.
     pub(super) fn agreements(&self) -> Vec<String> {
-        let told = |of: &Agreement| {
+        let output = |of: &Agreement| {
             format!(
                 "{}: {} of {} allocations as printed, {} within one core of each node",
                 of.method, of.same, of.of, of.within_one_core
             )
         };
-        self.agreements.iter().map(told).collect()
+        self.agreements.iter().map(output).collect()
     }
 }
 

@@ -78,7 +78,7 @@ impl SuiteTable {
     }
 
     /// Which mixes are left out as they have no mean, if any are.
-    pub(super) fn without_mean_told(&self) -> Option<String> {
+    pub(super) fn without_mean_shown(&self) -> Option<String> {
         (!self.without_mean.is_empty()).then(|| {
             format!(
                 "left out: {}, as what speeds are related to, or they themselves, came to nothing",
@@ -343,8 +343,8 @@ mod tests {
         let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { f64::NAN });
         assert_eq!((table.incomplete, table.mixes.len()), (0, 1));
         assert!(!table.is_whole());
-        let told = table.without_mean_told().unwrap();
-        assert!(told.contains("left out: ALS, as"), "{told}");
+        let output = table.without_mean_shown().unwrap();
+        assert!(output.contains("left out: ALS, as"), "{output}");
         near(table.overall["mapper"], 0.9);
     }
 

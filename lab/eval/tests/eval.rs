@@ -53,9 +53,9 @@ fn a_stopped_evaluation_reports_what_is_finished_and_continues_from_there() {
     }
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("runs left out"), "{told}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{shown}");
+    assert!(shown.contains("runs left out"), "{shown}");
     let error = String::from_utf8(output.stderr).unwrap();
     let report = std::fs::read_to_string(out.path().join("eval.html")).unwrap();
     assert!(report.contains("Stopped early"));
@@ -73,10 +73,10 @@ fn a_stopped_evaluation_reports_what_is_finished_and_continues_from_there() {
         .args(["--suite", "mapper-fig2", "--policy", "fair,mapper"])
         .output()
         .unwrap();
-    let told = String::from_utf8(again.stdout).unwrap();
+    let shown = String::from_utf8(again.stdout).unwrap();
     // Runs of either policy may have been the first to finish.
     let kept = format!("; 72 runs, {done} of them kept");
-    assert!(told.contains(&kept), "{kept}: {told}");
+    assert!(shown.contains(&kept), "{kept}: {shown}");
 }
 
 #[test]
@@ -179,9 +179,9 @@ fn what_cannot_be_evaluated_is_reported_before_anything_is_computed() {
     ];
     for (arguments, mend) in cases {
         let output = eval(kept.path()).args(arguments).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let shown = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(told.contains(mend), "{arguments:?}: {told}");
+        assert!(shown.contains(mend), "{arguments:?}: {shown}");
     }
     assert_eq!(finished(kept.path()), 0);
 }
@@ -194,7 +194,7 @@ fn printed(kept: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is told of a run that has to fail.
+/// What is shown of a run that has to fail.
 fn refused(kept: &Path, arguments: &[&str]) -> String {
     let output = eval(kept).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -256,14 +256,17 @@ fn a_machine_of_the_users_own_is_used_and_holds_as_many_programs_as_it_has_cpus(
             "1",
         ]
     };
-    let told = printed(kept.path(), &arguments("SGD, ALS"));
-    assert!(told.contains("(small, in the model)"), "{told}");
-    assert!(told.contains("SGD") && told.contains("on 2 CPUs"), "{told}");
-    printed(kept.path(), &arguments("SGD, SGD, SGD, SGD"));
-    let told = refused(kept.path(), &arguments("SGD, SGD, SGD, SGD, SGD"));
+    let shown = printed(kept.path(), &arguments("SGD, ALS"));
+    assert!(shown.contains("(small, in the model)"), "{shown}");
     assert!(
-        told.contains("has 5 programs, but small only 4 CPUs: leave some out"),
-        "{told}"
+        shown.contains("SGD") && shown.contains("on 2 CPUs"),
+        "{shown}"
+    );
+    printed(kept.path(), &arguments("SGD, SGD, SGD, SGD"));
+    let shown = refused(kept.path(), &arguments("SGD, SGD, SGD, SGD, SGD"));
+    assert!(
+        shown.contains("has 5 programs, but small only 4 CPUs: leave some out"),
+        "{shown}"
     );
 }
 
@@ -311,8 +314,8 @@ fn results_are_kept_until_the_inputs_or_the_program_change_and_a_fresh_run_uses_
         .env("CARGO_TARGET_DIR", kept.path())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("; 2 runs, 0 of them kept"), "{told}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("; 2 runs, 0 of them kept"), "{shown}");
 }
 
 #[test]
@@ -427,10 +430,10 @@ fn without_a_terminal_lines_tell_how_far_it_is() {
         .args(["--mix", "SGD, ALS", "--policy", "linux,fair"])
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let shown = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("[0/2] runs") && told.ends_with("[2/2] runs\n"),
-        "{told}"
+        shown.contains("[0/2] runs") && shown.ends_with("[2/2] runs\n"),
+        "{shown}"
     );
 }
 
@@ -479,7 +482,7 @@ fn a_protocol_that_differs_from_the_version_it_names_is_reported_in_every_form_o
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let told = |path: &str| {
+    let shown = |path: &str| {
         let out = kept.path().join("out");
         let arguments = [
             "--mix",
@@ -498,10 +501,10 @@ fn a_protocol_that_differs_from_the_version_it_names_is_reported_in_every_form_o
         [printed, page, json].map(|text| text.contains("changed from version"))
     };
     let text = protocol();
-    assert_eq!(told(&file("copy.toml", &text)), [false; 3]);
+    assert_eq!(shown(&file("copy.toml", &text)), [false; 3]);
     let changed = text.replacen("spin_wait = 0.5", "spin_wait = 0.55", 1);
     assert_ne!(changed, text);
-    assert_eq!(told(&file("changed.toml", &changed)), [true; 3]);
+    assert_eq!(shown(&file("changed.toml", &changed)), [true; 3]);
 }
 
 #[test]
@@ -557,17 +560,17 @@ fn a_run_that_takes_for_ever_does_not_keep_a_stopped_evaluation() {
         .unwrap();
     // The first line comes when the runs begin.
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    let mut told = String::new();
-    lines.read_line(&mut told).unwrap();
-    assert!(told.contains("[0/6] runs"), "{told}");
+    let mut shown = String::new();
+    lines.read_line(&mut shown).unwrap();
+    assert!(shown.contains("[0/6] runs"), "{shown}");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let begun = Instant::now();
-    lines.read_to_string(&mut told).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    lines.read_to_string(&mut shown).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{shown}");
     assert!(
         begun.elapsed() < Duration::from_secs(60),
         "{:?}",
         begun.elapsed()
     );
-    assert!(told.contains(" of 6 runs done"), "{told}");
+    assert!(shown.contains(" of 6 runs done"), "{shown}");
 }

@@ -59,7 +59,7 @@ pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
         method: Method::For { seconds: 20.0 },
         teams: Teams::Fixed,
         lending: Lending::Never,
-        traffic: Traffic::Untold,
+        traffic: Traffic::Unreported,
         seed: 1,
         longest_step_s: None,
         timeline: false,

@@ -83,7 +83,7 @@ pub enum Siblings {
 pub enum Traffic {
     /// Only misses are counted.
     #[default]
-    Untold,
+    Unreported,
     /// The traffic of each node's CPUs, and the part to their own node.
     ByNode,
 }

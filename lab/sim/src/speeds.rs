@@ -333,7 +333,7 @@ impl Speeds {
 
     /// Memory traffic by node, if it is reported.
     fn requested(&self, seen: &Seen<'_>, scale: f64) -> Vec<Requested> {
-        if self.traffic == Traffic::Untold {
+        if self.traffic == Traffic::Unreported {
             return Vec::new();
         }
         let (behaviour, nodes) = (seen.part.behaviour, self.machine.nodes());

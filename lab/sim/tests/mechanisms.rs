@@ -192,7 +192,7 @@ fn scenario(machine: &str, apps: &[AppModel]) -> Scenario {
         teams: Teams::Follow,
         seed: 7,
         lending: Lending::Never,
-        traffic: mapper_sim::Traffic::Untold,
+        traffic: mapper_sim::Traffic::Unreported,
         longest_step_s: None,
         timeline: false,
     }
@@ -444,10 +444,10 @@ const TWO_HOPS: [(usize, usize, usize); 20] = [
     (6, 4, 5),
 ];
 
-/// Gives everybody one set and notes what it is told of the threads that can run.
+/// Gives everybody one set and notes how many threads can run.
 struct Asking {
     set: CpuSet,
-    told: Vec<Option<u32>>,
+    runnable: Vec<Option<u32>>,
 }
 
 impl Governor for Asking {
@@ -457,7 +457,7 @@ impl Governor for Asking {
 
     fn decide(&mut self, observation: &Observation) -> Decision {
         let apps = observation.apps.iter();
-        self.told
+        self.runnable
             .extend(apps.clone().map(|app| app.reading.runnable_threads));
         Decision {
             sets: apps.map(|app| (app.app, self.set.clone())).collect(),
@@ -476,12 +476,12 @@ fn a_team_that_follows_reports_the_threads_it_has_and_another_all() {
             ..scenario("hsw80", &[app.clone()])
         };
         let set = "0-9".parse().unwrap();
-        let told = Vec::new();
-        let mut asking = Asking { set, told };
+        let runnable = Vec::new();
+        let mut asking = Asking { set, runnable };
         let outcome = run(&scenario, Some(&mut asking as &mut dyn Governor));
         assert_eq!(outcome.given_up, None);
         // Before it has a set of its own, all; then at the end of every second.
         let expected = [80, expected, expected, expected].map(Some);
-        assert_eq!(asking.told, expected, "{teams:?}");
+        assert_eq!(asking.runnable, expected, "{teams:?}");
     }
 }

@@ -29,7 +29,7 @@ fn scenario(machine: &str, apps: &[&str]) -> Scenario {
         teams: Teams::Fixed,
         seed: 1,
         lending: mapper_sim::Lending::Never,
-        traffic: mapper_sim::Traffic::Untold,
+        traffic: mapper_sim::Traffic::Unreported,
         longest_step_s: None,
         timeline: true,
     }

@@ -254,9 +254,9 @@ impl Drop for Signals {
 fn is_ignored(signal: Signal) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no disposition is set, and the present one is written to a place for one.
-    let told = unsafe { libc::sigaction(signal as c_int, std::ptr::null(), found.as_mut_ptr()) };
+    let shown = unsafe { libc::sigaction(signal as c_int, std::ptr::null(), found.as_mut_ptr()) };
     // SAFETY: it succeeded, and so it was written.
-    told == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
+    shown == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 fn in_words(status: ExitStatus) -> String {

@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn forty_columns_show_names_performance_and_keys() {
         let status = samples::status();
-        let told = text(&drawn(&screen(&status), 40, 24));
+        let output = text(&drawn(&screen(&status), 40, 24));
         for part in ["md", "PERF", "q quit  ↑↓ scroll"] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(output.contains(part), "{part}: {output}");
         }
-        insta::assert_snapshot!(told);
+        insta::assert_snapshot!(output);
     }
 
     #[test]
@@ -264,17 +264,17 @@ mod tests {
             daemon: Daemon::Away("no daemon at /run/mapper/mapper.sock"),
             ..screen(&status)
         };
-        let told = text(&drawn(&away, 80, 24));
-        assert!(told.contains("socket 1 node 1"), "{told}");
-        let last = told.lines().last().unwrap();
+        let output = text(&drawn(&away, 80, 24));
+        assert!(output.contains("socket 1 node 1"), "{output}");
+        let last = output.lines().last().unwrap();
         let expected = "not up to date, trying again: no daemon at";
         assert!(last.starts_with(expected), "{last}");
         let nothing = Screen {
             status: None,
             ..away
         };
-        let told = text(&drawn(&nothing, 80, 5));
-        assert!(told.starts_with("waiting for the daemon") && told.contains("no daemon at"));
+        let output = text(&drawn(&nothing, 80, 5));
+        assert!(output.starts_with("waiting for the daemon") && output.contains("no daemon at"));
     }
 
     #[test]
@@ -304,9 +304,9 @@ mod tests {
             part.socket = socket;
             status.topology.layout.push(part);
         }
-        let told = text(&drawn(&screen(&status), 60, 12));
-        assert!(told.contains("more lines of CPUs"), "{told}");
-        assert!(told.contains("NAME") && told.contains("md"), "{told}");
+        let output = text(&drawn(&screen(&status), 60, 12));
+        assert!(output.contains("more lines of CPUs"), "{output}");
+        assert!(output.contains("NAME") && output.contains("md"), "{output}");
         // However small the terminal, something is drawn and nothing fails.
         for (width, height) in [(1, 1), (10, 3), (20, 5), (300, 100)] {
             drawn(&screen(&status), width, height);
@@ -320,8 +320,12 @@ mod tests {
             skipped: 1,
             ..screen(&status)
         };
-        let told = text(&drawn(&scrolled, 80, 24));
-        let names = |name: &str| told.lines().any(|line| line.contains(&format!(" {name} ")));
-        assert!(!names("md") && names("cg"), "{told}");
+        let output = text(&drawn(&scrolled, 80, 24));
+        let names = |name: &str| {
+            output
+                .lines()
+                .any(|line| line.contains(&format!(" {name} ")))
+        };
+        assert!(!names("md") && names("cg"), "{output}");
     }
 }

@@ -1,6 +1,6 @@
 //! The shim against the plain runtime, a batch of each in turn.
 //!
-//! *Problem.* A few nanoseconds are to be told apart on a machine that does other things as well, whose
+//! *Problem.* A few nanoseconds are to be distinguished on a machine that does other things as well, whose
 //! clock speed changes, and where the same program is faster or slower by some nanoseconds each time it
 //! is started, as its pages and stacks happen to lie.
 //!
@@ -34,7 +34,7 @@ pub(crate) enum Setting {
     Inert,
     /// With a page, under `fixed`, on as many CPUs as it has threads.
     Fixed,
-    /// Under `fixed` and told that it has one CPU.
+    /// Under `fixed`, with a page that says one CPU.
     Shrunk,
     /// Under `follow`, on as many CPUs as it has threads.
     Follow,

@@ -36,7 +36,7 @@ enum Setting {
     Passive,
     /// The same, each program on a CPU of its own.
     Confined,
-    /// With the shim, each program on a CPU of its own and told so.
+    /// With the shim, each program on a CPU of its own, as its page says.
     Fixed,
 }
 

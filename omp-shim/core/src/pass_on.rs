@@ -113,7 +113,7 @@ macro_rules! pass_on {
 }
 pub use pass_on;
 
-/// The real function of that number, as the caller of an exported one means it, once `before` has been told.
+/// The real function of that number, as the caller of an exported one means it, once `before` has been passed.
 #[inline(always)]
 pub fn real_of_caller(number: usize, before: impl FnOnce(&ThreadState, Symbol)) -> *mut c_void {
     let Some(symbol) = Symbol::ALL.get(number).copied() else {

@@ -47,7 +47,7 @@ pub struct TeamRecord {
     parked: AtomicU32,
 }
 
-/// Values of `tasks`: none so far; there are, and whoever waits is about to be told; they have been told.
+/// Values of `tasks`: none so far; there are, and the waiting thread is about to be notified; it has been notified.
 const NO_TASKS: u8 = 0;
 const TASKS_COME: u8 = 1;
 const TASKS_KNOWN: u8 = 2;

@@ -51,7 +51,7 @@ pub(crate) fn look(limit: u32) {
     }
 }
 
-/// Needs that are told apart; more count as that many.
+/// Needs that are distinguished; more count as that many.
 const NEEDS: usize = 1024;
 
 /// What is left of `limit` when regions of all needs but negligible ones have what they need.

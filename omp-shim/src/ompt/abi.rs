@@ -12,7 +12,7 @@ pub(crate) type Data = AtomicU64;
 pub(crate) type AnyFunction = *mut c_void;
 
 pub(crate) type Lookup = unsafe extern "C" fn(*const c_char) -> AnyFunction;
-/// `ompt_initialize_t`: 0 to be left alone, anything else to be told of events.
+/// `ompt_initialize_t`: 0 to be left alone, anything else to receive events.
 pub(crate) type Initialize = unsafe extern "C" fn(Lookup, c_int, *mut Data) -> c_int;
 pub(crate) type Finalize = unsafe extern "C" fn(*mut Data);
 pub(crate) type SetCallback = unsafe extern "C" fn(c_int, AnyFunction) -> c_int;
@@ -52,7 +52,7 @@ pub(crate) enum Event {
     Work = 20,
 }
 
-/// Values of `ompt_set_result_t` up to this one mean that the event will never be told.
+/// Values of `ompt_set_result_t` up to this one mean that the event will never be reported.
 pub(crate) const SET_IMPOSSIBLE: c_int = 2;
 
 /// `ompt_scope_endpoint_t`.

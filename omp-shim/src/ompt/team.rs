@@ -182,8 +182,8 @@ impl Sizing {
         });
         if usual.is_none() {
             let size = setting.unwrap_or(requested).max(1);
-            let told = environment::default_team();
-            let chosen = told.is_some_and(|told| told != size);
+            let shown = environment::default_team();
+            let chosen = shown.is_some_and(|shown| shown != size);
             thread_data.store(Usual { size, chosen }.to_word(), Ordering::Relaxed);
             attachment::report_max_threads(size);
         }

@@ -132,19 +132,19 @@ unsafe extern "C" fn initialize<const N: usize>(
         .store(function(c"ompt_get_parallel_info"), Ordering::Relaxed);
     copy.get_task_info
         .store(function(c"ompt_get_task_info"), Ordering::Relaxed);
-    let told = |(event, callback): (Event, AnyFunction)| {
+    let text = |(event, callback): (Event, AnyFunction)| {
         // SAFETY: the callback is the one for this event.
         unsafe { set_callback(event as c_int, callback) > SET_IMPOSSIBLE }
     };
     let callbacks = events::callbacks::<N>();
-    // Regions must be told, the rest where the runtime can.
+    // Regions must be reported, the rest where the runtime can.
     let regions = callbacks
         .regions
         .into_iter()
-        .filter(|each| told(*each))
+        .filter(|each| text(*each))
         .count();
     for each in callbacks.others {
-        told(each);
+        text(each);
     }
     c_int::from(regions == callbacks.regions.len())
 }

@@ -280,9 +280,9 @@ fn a_region_made_serial_by_a_limit_does_not_alter_later_answers_to_the_program()
         .threads(4)
         .following(2)
         .env("OMP_MAX_ACTIVE_LEVELS", "0");
-    // The setting stays where it was put: no larger team comes after it has been told.
-    let told = managed.run().output().to_owned();
-    assert_eq!(told, "1 of 4; 1 of 2; 1 of 2; after 2\n");
+    // The setting stays where it was put: no larger team comes after it has been reported.
+    let shown = managed.run().output().to_owned();
+    assert_eq!(shown, "1 of 4; 1 of 2; 1 of 2; after 2\n");
     let off = managed.page.report().teams_off;
     assert_eq!(off, Some(TeamsOff::Observed));
 }

@@ -213,8 +213,8 @@ fn done_by_excess_threads(spin_count: &str) -> Option<[u64; 2]> {
 
 /// The same of the first of some runs that tells it.
 fn done_by_excess_threads_that_park(spin_count: &str) -> [u64; 2] {
-    let told = (0..8).find_map(|_| done_by_excess_threads(spin_count));
-    told.unwrap_or_else(|| panic!("parking was ended in each of eight runs"))
+    let text = (0..8).find_map(|_| done_by_excess_threads(spin_count));
+    text.unwrap_or_else(|| panic!("parking was ended in each of eight runs"))
 }
 
 /// Of the iterations counted of either, some hundredths. Nobody sleeps for longer than 200 ms without a chunk, and on a

@@ -8,7 +8,7 @@ use mapper_abi::{TeamMode, TeamsOff};
 
 use crate::harness::{Compiler, Dialogue, Managed, Program, on_one_cpu, turn};
 
-/// The launcher's count, so large that it is told from sleeping and a hundredth of what is patient.
+/// The launcher's count, so large that it is distinct from sleeping and a hundredth of what is patient.
 const TURNS: &str = "400";
 /// CPU time of a hundred waits of a tenth of a millisecond and what a sleep takes longer. A thread that spins all the
 /// time takes some 16,000 µs.

@@ -197,7 +197,7 @@ impl HandOff {
         }
     }
 
-    /// The carrier is told by [`landed`](super::block::landed).
+    /// The carrier comes from [`landed`](super::block::landed).
     #[inline(always)]
     pub(super) fn tell(carrier: &'static Carrier) -> Self {
         Self {

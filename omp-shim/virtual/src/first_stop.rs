@@ -32,7 +32,7 @@ pub(super) struct FirstStop<W: Words = Native> {
     carrier_came_ns: W::Number,
 }
 
-/// Nothing was lent, or it has been told.
+/// Nothing was lent, or it has been reported.
 const NOT_ASKED: usize = 0;
 const OPEN: usize = 1;
 const MEMBER_FIRST: usize = 2;
@@ -76,7 +76,7 @@ impl<W: Words> FirstStop<W> {
 
     fn member_follows(&self, now_ns: usize) {
         if !self.is_long_past(now_ns) {
-            // If the watcher has just cleared it, it has been told.
+            // If the watcher has just cleared it, it has been reported.
             self.state.exchange(CARRIER_FIRST, MEMBER_FIRST);
         }
     }
@@ -86,7 +86,7 @@ impl<W: Words> FirstStop<W> {
         now_ns.saturating_sub(came_ns) > SAME_TIME_NS
     }
 
-    /// What is known; it is told once. For the thread that lends members.
+    /// What is known; it is reported once. For the thread that lends members.
     pub(super) fn tell(&self, now_ns: usize) -> Outcome {
         match self.state.load(Ordering::Acquire) {
             NOT_ASKED | OPEN => return Outcome::Open,
@@ -109,7 +109,7 @@ pub(super) fn now_ns() -> usize {
 mod tests {
     use super::*;
 
-    /// What is told when members were lent and the carrier came to a stop at a time, a member so much later.
+    /// What is reported when members were lent and the carrier came to a stop at a time, a member so much later.
     fn judged_when_the_member_is_later_by(later_ns: usize) -> Outcome {
         let (stops, came_ns) = (FirstStop::<Native>::default(), 5_000_000);
         stops.is_asked();

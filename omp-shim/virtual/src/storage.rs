@@ -58,7 +58,7 @@ pub(super) fn examine() {
 pub(super) fn of_region(runtime: &'static Runtime, size: u32, blocks: u32) -> Storage {
     let may_share = VERDICT.load(Ordering::Relaxed) == MAY_SHARE
         && blocks < size
-        // Threads are told apart by one runtime alone, and that one is libgomp.
+        // Threads are distinguished by one runtime alone, and that one is libgomp.
         && caller::is_sole()
         && !runtime.is_complete()
         && has_donors(blocks);

@@ -64,7 +64,7 @@ const NUMBERS: &str = "atoi atol atoll atof strtol strtoul strtoll strtoull strt
     __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc optarg optind opterr optopt getopt getopt_long \
     environ __environ";
 
-/// Files. The owner of a file's lock is told by the thread, but it is given back on return.
+/// Files. The owner of a file's lock is identified by the thread, but it is given back on return.
 const FILES: &str = "printf fprintf dprintf sprintf snprintf asprintf vprintf vfprintf vsprintf vsnprintf \
     vasprintf __printf_chk __fprintf_chk __sprintf_chk __snprintf_chk __vprintf_chk __vfprintf_chk \
     __vsprintf_chk __vsnprintf_chk __asprintf_chk __vasprintf_chk puts putchar putc fputs fputc \

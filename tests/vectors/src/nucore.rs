@@ -1,7 +1,7 @@
 //! The file `nucore.json`: the bandwidth program.
 //!
 //! Of what a case expects, the totals and the allocation bind. How many allocations tie, how long
-//! the author's solver took and what the paper printed is told for information.
+//! the author's solver took and what the paper printed is shown for information.
 
 use super::case::{Answered, Group, field};
 use super::compare::Tolerance;

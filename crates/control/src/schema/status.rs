@@ -292,9 +292,9 @@ mod tests {
     #[test]
     fn a_reason_of_a_newer_daemon_is_passed_on_and_a_state_is_read_as_unknown() {
         let text = r#"{"reason":"moon_phase","full":true}"#;
-        let told: GivenReason = serde_json::from_str(text).unwrap();
-        assert!(matches!(told, GivenReason::Other(_)));
-        let again = serde_json::to_value(&told).unwrap();
+        let shown: GivenReason = serde_json::from_str(text).unwrap();
+        assert!(matches!(shown, GivenReason::Other(_)));
+        let again = serde_json::to_value(&shown).unwrap();
         assert_eq!(
             again,
             serde_json::from_str::<serde_json::Value>(text).unwrap()

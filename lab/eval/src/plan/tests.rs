@@ -237,8 +237,8 @@ fn a_suite_that_cannot_be_run_is_refused_with_what_is_wrong() {
         ),
         (Suite { machine, ..small() }, ["\"cray\"", "suite s"]),
     ] {
-        let told = refused(&suite, &one_seed());
-        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        let text = refused(&suite, &one_seed());
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
 }
 

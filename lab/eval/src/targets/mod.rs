@@ -1,7 +1,7 @@
 //! Every published number that the model is held against: the paper's, the model's, the band within
 //! which they count as agreeing, and whether it may be used to calibrate or only to validate.
 //!
-//! The bands were set before the model existed. What lies outside is told first, with its cause where
+//! The bands were set before the model existed. What lies outside comes first, with its cause where
 //! that was found ([`causes`]). Agreement is no evidence about hardware; disagreement limits what the
 //! model may be used for.
 
@@ -22,7 +22,7 @@ pub(super) use situation::Model;
 use serde::Serialize;
 
 impl Use {
-    pub(super) const fn told(self) -> &'static str {
+    pub(super) const fn shown(self) -> &'static str {
         match self {
             Self::Calibrate => "calibrates",
             Self::Validate => "validates",
@@ -103,7 +103,7 @@ impl Score {
     }
 
     /// What there is to say of the exact ones, if any were computed.
-    pub(super) fn exact_told(self) -> Option<String> {
+    pub(super) fn exact_shown(self) -> Option<String> {
         let Self {
             exact_inside,
             exact,
@@ -114,7 +114,7 @@ impl Score {
 }
 
 impl Verdict {
-    pub(super) const fn told(self) -> &'static str {
+    pub(super) const fn shown(self) -> &'static str {
         match self {
             Self::Outside => "outside",
             Self::Inside => "inside",
@@ -130,7 +130,7 @@ impl Line {
         self.low == self.high && self.low == 1.0
     }
 
-    pub(super) fn told(&self, value: f64) -> String {
+    pub(super) fn shown(&self, value: f64) -> String {
         match (self.is_yes_or_no(), value == 1.0) {
             // Four digits, as many as any paper prints.
             (false, _) if value.abs() >= 99.95 => format!("{value:.1}"),
@@ -145,9 +145,9 @@ impl Line {
         if self.is_yes_or_no() {
             String::new()
         } else if self.low == self.high {
-            format!("only {}", self.told(self.low))
+            format!("only {}", self.shown(self.low))
         } else {
-            format!("{} to {}", self.told(self.low), self.told(self.high))
+            format!("{} to {}", self.shown(self.low), self.shown(self.high))
         }
     }
 }
@@ -247,9 +247,9 @@ mod tests {
         ];
         let score = Score::of(&lines).unwrap();
         assert_eq!((score.inside, score.judged), (2, 3));
-        assert_eq!(score.exact_told().unwrap(), "1 of 1 exact ones");
+        assert_eq!(score.exact_shown().unwrap(), "1 of 1 exact ones");
         assert_eq!(Score::of(&lines[4..]), None, "nothing was judged");
-        assert_eq!(Score::of(&lines[..3]).unwrap().exact_told(), None);
+        assert_eq!(Score::of(&lines[..3]).unwrap().exact_shown(), None);
     }
 
     #[test]
@@ -355,14 +355,14 @@ mod tests {
             model: Some(model),
             ..line(Verdict::Inside, Use::Validate)
         };
-        assert_eq!(question(1.0).told(1.0), "yes");
-        assert_eq!(question(0.0).told(0.0), "no");
+        assert_eq!(question(1.0).shown(1.0), "yes");
+        assert_eq!(question(0.0).shown(0.0), "no");
         assert_eq!(question(0.0).band(), "");
         let number = line(Verdict::Inside, Use::Validate);
-        assert_eq!(number.told(1.0), "1.000");
+        assert_eq!(number.shown(1.0), "1.000");
         assert_eq!(number.band(), "1.000 to 1.500");
-        assert_eq!(number.told(500.151), "500.2");
-        assert_eq!(number.told(-20.69), "-20.69");
+        assert_eq!(number.shown(500.151), "500.2");
+        assert_eq!(number.shown(-20.69), "-20.69");
         let count = Line {
             low: 11.0,
             high: 11.0,
