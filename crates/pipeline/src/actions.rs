@@ -50,7 +50,7 @@ pub(crate) fn order(moves: &[Move<'_>]) -> Vec<Action> {
             leaving[cpu.index()] += 1;
         }
     }
-    // For each application, how many of its new CPUs somebody is about to leave.
+    // For each application, how many of its new CPUs another application is about to leave.
     let mut waits: Vec<usize> = pending
         .iter()
         .map(|(step, now)| {

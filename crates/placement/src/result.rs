@@ -18,7 +18,7 @@ pub(crate) fn to_placement(
             sets[demand as usize].insert(view.layout.cpu[thread]);
         }
     }
-    // Only an allocation that promises more CPUs than there are leaves somebody without; the
+    // Only an allocation that promises more CPUs than there are leaves an application without; the
     // checker reports the overlap, but a set is never empty.
     for set in &mut sets {
         if set.is_empty() {

@@ -82,7 +82,7 @@ fn a_stopped_evaluation_reports_what_is_finished_and_continues_from_there() {
 #[test]
 fn what_cannot_be_evaluated_is_reported_before_anything_is_computed() {
     let kept = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["--suite", "fig9"], "unknown suite \"fig9\": give all"),
         (
             &["--mix", "SGD", "--machine", "pdp11"],
@@ -144,6 +144,10 @@ fn what_cannot_be_evaluated_is_reported_before_anything_is_computed() {
             "row_buffer_loss is 5: give 0 to 0.99",
         ),
         (
+            &["--mix", "SGD", "--set", "time_sharing*=100"],
+            "time_sharing is 8: give 0 to 0.99",
+        ),
+        (
             &["--mix", "SGD", "--json", "-"],
             "--json: - is no file, and standard output has the tables",
         ),
@@ -177,11 +181,11 @@ fn what_cannot_be_evaluated_is_reported_before_anything_is_computed() {
             "--machines: read /no/machines.toml: give another file",
         ),
     ];
-    for (arguments, mend) in cases {
+    for (arguments, hint) in cases {
         let output = eval(kept.path()).args(arguments).output().unwrap();
         let shown = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(shown.contains(mend), "{arguments:?}: {shown}");
+        assert!(shown.contains(hint), "{arguments:?}: {shown}");
     }
     assert_eq!(finished(kept.path()), 0);
 }

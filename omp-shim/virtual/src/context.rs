@@ -213,7 +213,7 @@ impl HandOff {
     }
 }
 
-/// Leaves the present context for another; returns when somebody continues it. Safety: `to` was left by `switch` or
+/// Leaves the present context for another; returns when one continues it. Safety: `to` was left by `switch` or
 /// made by [`fresh`] and not continued since; its stack is not in use. A thread pointer is that of the thread whose
 /// context it is, which nobody else runs under, and that thread has not ended. Under the storage in force nobody else
 /// runs.

@@ -193,7 +193,7 @@ impl Countdown {
 #[repr(align(128))]
 pub(super) struct Rendezvous {
     arrived: AtomicU32,
-    /// Twice the number of meetings; odd while somebody sleeps.
+    /// Twice the number of meetings; odd while a member sleeps.
     phase: AtomicU32,
 }
 
