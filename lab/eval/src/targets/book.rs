@@ -1,6 +1,6 @@
 //! The results as published numbers are looked up in them.
 
-use super::super::tables::{Cell, SuiteTable};
+use super::super::tables::SuiteTable;
 use super::situation::Model;
 
 pub(crate) struct Book<'a> {
@@ -14,27 +14,6 @@ impl Book<'_> {
     pub(super) fn suite(&self, name: &str) -> Option<&SuiteTable> {
         let mut tables = self.tables.iter();
         tables.find(|table| table.suite.name == name && table.is_whole())
-    }
-
-    /// Geometric mean over the mixes of a suite.
-    pub(super) fn overall(&self, suite: &str, policy: &str) -> Option<f64> {
-        self.suite(suite)?.overall.get(policy).copied()
-    }
-
-    /// The cells of a policy over suites.
-    pub(super) fn cells(&self, suites: &[impl AsRef<str>], policy: &str) -> Option<Vec<&Cell>> {
-        let mut cells = Vec::new();
-        for suite in suites {
-            for row in &self.suite(suite.as_ref())?.mixes {
-                cells.push(row.policies.get(policy)?);
-            }
-        }
-        Some(cells)
-    }
-
-    pub(super) fn cell(&self, suite: &str, mix: &str, policy: &str) -> Option<&Cell> {
-        let row = self.suite(suite)?.mixes.iter().find(|row| row.mix == mix)?;
-        row.policies.get(policy)
     }
 
     /// Whether a suite of the paper whose suites begin so is part of the evaluation.
@@ -73,7 +52,7 @@ pub(super) mod tests {
         ];
         let tables = [tables::table(&planned, &results.into())];
         assert_eq!(tables[0].mixes.len(), 1);
-        assert_eq!(book(&tables).overall("s", "own"), None);
+        assert!(book(&tables).suite("s").is_none());
     }
 
     #[test]

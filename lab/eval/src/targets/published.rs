@@ -159,23 +159,17 @@ mod tests {
 
     #[test]
     fn a_wrong_entry_is_refused_with_file_entry_and_key() {
-        let overall = "model = { overall = { suite = \"s\", policy = \"p\" } }";
+        let runs = "model = { runs = { suites = [], policy = 'p' } }";
         for (entry, named) in [
+            (&*format!("paper = 1.0, {runs}"), "\"w\": band is missing"),
+            (&format!("band = [1, 2], {runs}"), "\"w\": paper is missing"),
             (
-                &*format!("paper = 1.0, {overall}"),
-                "\"w\": band is missing",
-            ),
-            (
-                &format!("band = [1, 2], {overall}"),
-                "\"w\": paper is missing",
-            ),
-            (
-                &format!("paper = 1, band = [2, 1], {overall}"),
+                &format!("paper = 1, band = [2, 1], {runs}"),
                 "\"w\": band [2, 1] is empty",
             ),
-            (&format!("papr = 1.0, {overall}"), "papr"),
-            ("model = { overal = {} }", "overal"),
-            ("model = { overall = { suite = \"s\" } }", "policy"),
+            (&format!("papr = 1.0, {runs}"), "papr"),
+            ("model = { rns = {} }", "rns"),
+            ("model = { runs = { suites = [] } }", "policy"),
         ] {
             let error = refused(&format!("{{ what = \"w\", {entry} }}"));
             assert!(error.contains("x.toml") && error.contains(named), "{error}");
