@@ -6,11 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::image::{self, output};
-use super::machine::{Machine, Progress};
+use super::image::{self, output, write};
+use super::machine::{Machine, STARTED_AGAIN};
 use super::scratch::Scratch;
 use mapper_report::workspace;
 
@@ -60,18 +61,16 @@ pub(crate) fn run_guest_tests(
     chosen: Chosen<'_>,
     mut on_line: impl FnMut(&str),
 ) -> Result<TestCounts> {
-    let image = image::ensure(image::Cache::Use)?;
-    let payload = Payload::stage(chosen)?;
+    let image = image::ensure(false)?;
+    let payload = staged(chosen)?;
     let mut report = Report::default();
-    let outcome = machine.run(&image, payload.0.path(), |progress| {
-        on_line(progress.line());
-        match progress {
-            Progress::Line(line) => report.read(line),
-            Progress::StartedAgain => report = Report::default(),
-        }
+    let started = Instant::now();
+    let status = machine.run(&image, payload.path(), |line| {
+        on_line(line);
+        report.read(line);
     })?;
-    on_line(&format!("guest ran for {:.0?}", outcome.elapsed));
-    report.counts(outcome.status)
+    on_line(&format!("guest ran for {:.0?}", started.elapsed()));
+    report.counts(status)
 }
 
 /// The tests' own output, line by line.
@@ -85,7 +84,9 @@ struct Report {
 
 impl Report {
     fn read(&mut self, line: &str) {
-        if line.starts_with("ok ") {
+        if line == STARTED_AGAIN {
+            *self = Self::default();
+        } else if line.starts_with("ok ") {
             self.passed += 1;
         } else if let Some(rest) = line.strip_prefix("not ok ") {
             let name = rest.split(':').next().unwrap_or(rest);
@@ -120,67 +121,51 @@ fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
 }
 
 /// The folder that goes into the guest.
-struct Payload(Scratch);
-
-impl Payload {
-    fn stage(chosen: Chosen<'_>) -> Result<Self> {
-        let payload = Self(Scratch::create("payload")?);
-        let mut build = workspace::cargo();
-        build.args(["build", "--release", "--quiet"]);
-        build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-        output(&mut build)?;
-        let target = workspace::target_dir().join("release");
-        let tree = payload.0.file("tree");
-        let packages = payload.0.file("packages");
-        for (revision, name) in [("1", "first.deb"), ("2", "next.deb")] {
-            let package = pack(&target, revision, &packages)?;
-            fs::rename(&package, packages.join(name))
-                .with_context(|| format!("rename {}", package.display()))?;
-        }
-        let installed = tree.join("usr/lib/mapper-tests");
-        install(
-            &target.join("guest-tests"),
-            &installed.join("guest-tests"),
-            "755",
-        )?;
-        let sources = workspace::root().join("tests/guest/programs");
-        let programs = payload.0.file("programs");
-        fs::create_dir_all(&programs).with_context(|| format!("create {}", programs.display()))?;
-        for (source, compiler, mode, name) in PROGRAMS {
-            let built = programs.join(name);
-            output(
-                Command::new(compiler)
-                    .args(["-O2", "-fopenmp", "-Wall", "-Werror", "-o"])
-                    .arg(&built)
-                    .arg(sources.join(source))
-                    .arg("-I")
-                    .arg(workspace::root().join("crates/client-c/include"))
-                    .arg(target.join("libmapper.a"))
-                    .args(["-pthread", "-ldl", "-lm"]),
-            )?;
-            install(&built, &installed.join(name), mode)?;
-        }
-        fs::remove_dir_all(&programs).with_context(|| format!("remove {}", programs.display()))?;
-        let filter = chosen.filter;
-        let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
-            format!("export MAPPER_SOAK_SECONDS={seconds}\n")
-        });
-        let script = format!(
-            "#!/bin/sh\n{soak}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
-             dpkg --install packages/first.deb &&\n\
-             exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
-        );
-        for (name, text) in [("list-files.sh", LIST_FILES), ("run.sh", &script)] {
-            let path = payload.0.file(name);
-            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        }
-        output(
-            Command::new("chmod")
-                .arg("755")
-                .arg(payload.0.file("run.sh")),
-        )?;
-        Ok(payload)
+fn staged(chosen: Chosen<'_>) -> Result<Scratch> {
+    let payload = Scratch::create("payload")?;
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--quiet"]);
+    build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    output(&mut build)?;
+    let target = workspace::target_dir().join("release");
+    let packages = payload.file("packages");
+    for (revision, name) in [("1", "first.deb"), ("2", "next.deb")] {
+        let package = pack(&target, revision, &packages)?;
+        fs::rename(&package, packages.join(name))
+            .with_context(|| format!("rename {}", package.display()))?;
     }
+    let installed = payload.file("tree/usr/lib/mapper-tests");
+    let tests = "guest-tests";
+    install(&target.join(tests), &installed.join(tests), "755")?;
+    let programs = Scratch::create("programs")?;
+    for (source, compiler, mode, name) in PROGRAMS {
+        let built = programs.file(name);
+        output(
+            Command::new(compiler)
+                .args(["-O2", "-fopenmp", "-Wall", "-Werror", "-o"])
+                .arg(&built)
+                .arg(workspace::root().join("tests/guest/programs").join(source))
+                .arg("-I")
+                .arg(workspace::root().join("crates/client-c/include"))
+                .arg(target.join("libmapper.a"))
+                .args(["-pthread", "-ldl", "-lm"]),
+        )?;
+        install(&built, &installed.join(name), mode)?;
+    }
+    let filter = chosen.filter;
+    let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
+        format!("export MAPPER_SOAK_SECONDS={seconds}\n")
+    });
+    let script = format!(
+        "#!/bin/sh\n{soak}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
+         dpkg --install packages/first.deb &&\n\
+         exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
+    );
+    write(&payload.file("list-files.sh"), LIST_FILES)?;
+    let run = payload.file("run.sh");
+    write(&run, &script)?;
+    output(Command::new("chmod").arg("755").arg(run))?;
+    Ok(payload)
 }
 
 fn install(from: &Path, to: &Path, mode: &str) -> Result<()> {

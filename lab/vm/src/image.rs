@@ -44,35 +44,19 @@ const PACKAGES: [&str; 13] = [
 /// Room on the guest's disk; the file is sparse.
 const DISK_SIZE: &str = "3G";
 
-/// Whether to use an existing image.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cache {
-    Use,
-    Ignore,
+/// The disk in the folder of an image.
+pub(super) fn disk(image: &Path) -> PathBuf {
+    image.join("disk.img")
 }
 
-/// A finished image: the folder with its files.
-pub(super) struct Image {
-    pub(super) folder: PathBuf,
-}
-
-impl Image {
-    pub(super) fn disk(&self) -> PathBuf {
-        self.folder.join("disk.img")
-    }
-}
-
-/// The image for the present recipe; made if there is none.
-pub(super) fn ensure(cache: Cache) -> Result<Image> {
+/// The folder with the image for the present recipe; made if there is none, or `fresh`.
+pub(super) fn ensure(fresh: bool) -> Result<PathBuf> {
     let inputs = Inputs::of_this_host()?;
-    let image = Image {
-        folder: folder().join(format!("image-{:016x}", inputs.key())),
-    };
-    if cache == Cache::Ignore && image.folder.exists() {
-        fs::remove_dir_all(&image.folder)
-            .with_context(|| format!("remove {}", image.folder.display()))?;
+    let image = folder().join(format!("image-{:016x}", inputs.key()));
+    if fresh && image.exists() {
+        fs::remove_dir_all(&image).with_context(|| format!("remove {}", image.display()))?;
     }
-    if !image.disk().exists() {
+    if !disk(&image).exists() {
         build(&inputs, &image)?;
     }
     Ok(image)
@@ -91,8 +75,9 @@ struct Inputs {
 
 impl Inputs {
     fn of_this_host() -> Result<Self> {
-        let sources = AptSource::of_this_host()?;
-        let Some(main) = sources.iter().find(|source| !source.codename.contains('-')) else {
+        let sources = apt_sources()?;
+        let main = sources.iter().find(|[_, codename]| !codename.contains('-'));
+        let Some([uri, codename]) = main else {
             bail!(
                 "no Debian release among this machine's apt sources; the guest is made from them: \
                  add one to /etc/apt/sources.list.d and run `apt-get update`"
@@ -102,9 +87,12 @@ impl Inputs {
         packages.extend(installed_libomp()?);
         Ok(Self {
             recipe: RECIPE,
-            codename: main.codename.clone(),
-            backports: format!("deb {} {}-backports main", main.uri, main.codename),
-            sources: sources.iter().map(AptSource::line).collect(),
+            codename: codename.clone(),
+            backports: format!("deb {uri} {codename}-backports main"),
+            sources: sources
+                .iter()
+                .map(|[uri, codename]| format!("deb {uri} {codename} main"))
+                .collect(),
             packages,
             disk_size: DISK_SIZE,
         })
@@ -117,38 +105,22 @@ impl Inputs {
     }
 }
 
-/// One suite of the host's apt configuration.
-#[derive(PartialEq, Eq)]
-struct AptSource {
-    uri: String,
-    codename: String,
-}
-
-impl AptSource {
-    /// Debian's own suites, in the order of the configuration.
-    fn of_this_host() -> Result<Vec<Self>> {
-        let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
-        let targets = ["indextargets", "--format", format, "Created-By: Packages"];
-        let listing = output(Command::new("apt-get").args(targets))?;
-        let mut sources = Vec::new();
-        for line in listing.lines() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            if let &["Debian", uri, codename, ..] = &*fields
-                && !codename.ends_with("-backports")
-            {
-                let (uri, codename) = (uri.to_owned(), codename.to_owned());
-                let source = Self { uri, codename };
-                if !sources.contains(&source) {
-                    sources.push(source);
-                }
+/// Address and code name of Debian's own suites, in the order of the host's apt configuration.
+fn apt_sources() -> Result<Vec<[String; 2]>> {
+    let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
+    let targets = ["indextargets", "--format", format, "Created-By: Packages"];
+    let listing = output(Command::new("apt-get").args(targets))?;
+    let mut sources = Vec::new();
+    for line in listing.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if let &["Debian", uri, codename, ..] = &*fields {
+            let source = [uri, codename].map(str::to_owned);
+            if !codename.ends_with("-backports") && !sources.contains(&source) {
+                sources.push(source);
             }
         }
-        Ok(sources)
     }
-
-    fn line(&self) -> String {
-        format!("deb {} {} main", self.uri, self.codename)
-    }
+    Ok(sources)
 }
 
 /// The package of clang's OpenMP runtime that programs built on this host are linked with.
@@ -159,13 +131,12 @@ fn installed_libomp() -> Result<Vec<String>> {
         .output()
         .context("run dpkg-query")?;
     let listing = String::from_utf8_lossy(&listing.stdout);
-    let installed = listing
-        .lines()
-        .filter_map(|line| line.strip_suffix(" installed"));
-    Ok(installed.map(str::to_owned).collect())
+    let lines = listing.lines();
+    let installed = lines.filter_map(|line| Some(line.strip_suffix(" installed")?.to_owned()));
+    Ok(installed.collect())
 }
 
-fn build(inputs: &Inputs, image: &Image) -> Result<()> {
+fn build(inputs: &Inputs, image: &Path) -> Result<()> {
     let started = Instant::now();
     eprintln!("building the guest image (about a minute, once)");
     // Another process may be building the same image: each in its own folder; the first to finish wins.
@@ -173,15 +144,13 @@ fn build(inputs: &Inputs, image: &Image) -> Result<()> {
     let recipe = work.file("recipe");
     fs::create_dir_all(&recipe).with_context(|| format!("create {}", recipe.display()))?;
     for (name, text) in inputs.recipe {
-        let path = recipe.join(name);
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        write(&recipe.join(name), text)?;
     }
     build_in(work.path(), &recipe, inputs)?;
     fs::remove_dir_all(&recipe).with_context(|| format!("remove {}", recipe.display()))?;
-    if let Err(error) = fs::rename(work.path(), &image.folder)
-        && !image.disk().exists()
-    {
-        return Err(error).with_context(|| format!("create {}", image.folder.display()));
+    let renamed = fs::rename(work.path(), image);
+    if !disk(image).exists() {
+        renamed.with_context(|| format!("create {}", image.display()))?;
     }
     eprintln!("guest image built in {:.0?}", started.elapsed());
     Ok(())
@@ -221,13 +190,14 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
     if !root_user {
         shell.args(["--", "sh"]);
     }
-    output(
-        shell
-            .args(["-c", script, "sh"])
-            .arg(work)
-            .arg(inputs.disk_size),
-    )?;
+    shell.args(["-c", script, "sh"]).arg(work);
+    output(shell.arg(inputs.disk_size))?;
     Ok(())
+}
+
+/// Writes a file; an error names it.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 /// Runs a command and returns its standard output; an error contains the end of its standard error.

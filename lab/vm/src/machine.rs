@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::image::{Image, output};
+use super::image::{disk, output};
 use super::scratch::{Scratch, folder};
 use super::sockets::Sockets;
 
@@ -29,6 +29,8 @@ const EMULATION_FAULT: &str = "Oops: int3";
 const CONSOLE: &str = "console.log";
 /// The most starts of the guest.
 const ATTEMPTS: u32 = 3;
+/// The line that stands for a new start: earlier output is void, the payload begins again.
+pub(super) const STARTED_AGAIN: &str = "# the guest's kernel failed; it is started again";
 /// Services that would only delay the payload.
 const MASKED: [&str; 3] = [
     "systemd-tmpfiles-setup-dev.service",
@@ -53,86 +55,51 @@ pub(crate) struct Machine {
     pub(crate) timeout: Duration,
 }
 
-/// What happens in a run.
-pub(super) enum Progress<'a> {
-    /// A line of the payload.
-    Line(&'a str),
-    /// The emulation failed: earlier output is void, the payload begins again.
-    StartedAgain,
-}
-
-impl Progress<'_> {
-    pub(super) fn line(&self) -> &str {
-        match self {
-            Self::Line(line) => line,
-            Self::StartedAgain => "# the guest's kernel failed; it is started again",
-        }
-    }
-}
-
-/// The result of one start of the guest.
-enum Attempt {
-    Finished {
-        status: u8,
-    },
-    /// With the end of the console.
-    EmulationFault(String),
-}
-
-/// The result of a run.
-pub(super) struct Outcome {
-    pub(super) status: u8,
-    pub(super) elapsed: Duration,
-}
+/// The end of the console after a failure of the emulation.
+struct EmulationFault(String);
 
 impl Machine {
-    /// Runs `payload/run.sh` as root in a fresh copy of the image and passes its output to `on_progress`.
+    /// Runs `payload/run.sh` as root in a fresh copy of the image, passes its output to `on_line` and returns its status.
     ///
     /// Several processors are emulated at once. Sometimes, under load, one executes an instruction that the kernel has half
     /// patched, and the kernel stops, mostly while it boots. That is not the payload's fault: it is run again, a few times.
     pub(super) fn run(
         &self,
-        image: &Image,
+        image: &Path,
         payload: &Path,
-        mut on_progress: impl FnMut(Progress<'_>),
-    ) -> Result<Outcome> {
-        let started = Instant::now();
+        mut on_line: impl FnMut(&str),
+    ) -> Result<u8> {
         if !payload.join("run.sh").is_file() {
             bail!("{} has no run.sh for the guest to run", payload.display());
         }
-        let mut attempts = 0;
+        let mut attempts = 1;
         loop {
-            attempts += 1;
-            match self.attempt(image, payload, &mut on_progress)? {
-                Attempt::Finished { status } => {
-                    return Ok(Outcome {
-                        status,
-                        elapsed: started.elapsed(),
-                    });
-                }
-                Attempt::EmulationFault(_) if attempts < ATTEMPTS => {
-                    on_progress(Progress::StartedAgain);
-                }
-                Attempt::EmulationFault(console) => bail!(
+            match self.attempt(image, payload, &mut on_line)? {
+                Ok(status) => return Ok(status),
+                Err(EmulationFault(_)) if attempts < ATTEMPTS => on_line(STARTED_AGAIN),
+                Err(EmulationFault(console)) => bail!(
                     "the guest's kernel failed {attempts} times; the end of its console:\n{console}"
                 ),
             }
+            attempts += 1;
         }
     }
 
     fn attempt(
         &self,
-        image: &Image,
+        image: &Path,
         payload: &Path,
-        on_progress: &mut impl FnMut(Progress<'_>),
-    ) -> Result<Attempt> {
+        on_line: &mut impl FnMut(&str),
+    ) -> Result<Result<u8, EmulationFault>> {
         let run = Scratch::create("run")?;
         let mut tar = Command::new("tar");
-        tar.arg("-cf")
-            .arg(run.file("payload.tar"))
-            .arg("-C")
-            .arg(payload);
-        output(tar.args(["--owner=root:0", "--group=root:0", "."]))?;
+        tar.args(["--owner=root:0", "--group=root:0", "-cf"]);
+        output(
+            tar.arg(run.file("payload.tar"))
+                .arg("-C")
+                .arg(payload)
+                .arg("."),
+        )?;
         let result = run.file("result.raw");
         File::create(&result)
             .and_then(|file| file.set_len(RESULT_SIZE_BYTES))
@@ -141,30 +108,29 @@ impl Machine {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut qemu = command.spawn().context("start qemu-system-x86_64")?;
         let mut began = false;
-        let finished = stream(&mut qemu, Instant::now() + self.timeout, |line| {
+        let powered_off = stream(&mut qemu, Instant::now() + self.timeout, |line| {
             began = true;
-            on_progress(Progress::Line(line));
+            on_line(line);
         });
-        if !matches!(finished, Ok(Finished::PoweredOff)) {
+        if !matches!(powered_off, Ok(true)) {
             let _ = qemu.kill();
         }
         let status = qemu.wait().context("wait for qemu-system-x86_64")?;
-        match finished? {
-            Finished::TimedOut => bail!(
+        if !powered_off? {
+            bail!(
                 "the guest had not finished after {:.0?}; the end of its console:\n{}",
                 self.timeout,
                 keep_console_tail(&run)
-            ),
-            Finished::PoweredOff if !status.success() => {
-                bail!("qemu-system-x86_64 failed ({status})")
-            }
-            Finished::PoweredOff => {}
+            );
+        }
+        if !status.success() {
+            bail!("qemu-system-x86_64 failed ({status})");
         }
         if let Some(status) = payload_status(&run) {
-            return Ok(Attempt::Finished { status });
+            return Ok(Ok(status));
         }
         if !began || console_text(&run).contains(EMULATION_FAULT) {
-            return Ok(Attempt::EmulationFault(keep_console_tail(&run)));
+            return Ok(Err(EmulationFault(keep_console_tail(&run))));
         }
         bail!(
             "the guest stopped without a result; the end of its console:\n{}",
@@ -172,7 +138,7 @@ impl Machine {
         )
     }
 
-    fn command(&self, image: &Image, run: &Scratch) -> Command {
+    fn command(&self, image: &Path, run: &Scratch) -> Command {
         let Sockets {
             sockets,
             cores,
@@ -217,16 +183,16 @@ impl Machine {
             .args(["-chardev", "stdio,id=payload,signal=off"])
             .args(["-serial", "chardev:payload"])
             .arg("-kernel")
-            .arg(image.folder.join("vmlinuz"))
+            .arg(image.join("vmlinuz"))
             .arg("-initrd")
-            .arg(image.folder.join("initrd"))
+            .arg(image.join("initrd"))
             .arg("-append")
             .arg(format!(
                 "root=/dev/vda rw console=ttyS0 quiet maxcpus=1 panic=-1 mitigations=off tsc=reliable \
                  systemd.unified_cgroup_hierarchy=1 systemd.show_status=no{masked}"
             ));
         for (serial, path, option) in [
-            ("root", image.disk(), "snapshot=on"),
+            ("root", disk(image), "snapshot=on"),
             ("payload", run.file("payload.tar"), "readonly=on"),
             ("result", run.file("result.raw"), "readonly=off"),
         ] {
@@ -242,13 +208,8 @@ impl Machine {
     }
 }
 
-enum Finished {
-    PoweredOff,
-    TimedOut,
-}
-
-/// Passes on the payload's output until QEMU closes it, which means that the guest is off.
-fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) -> Result<Finished> {
+/// Passes on the payload's output until QEMU closes it, which means that the guest is off; returns whether it did in time.
+fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) -> Result<bool> {
     let stdout = qemu.stdout.take();
     let stdout = stdout.context("qemu-system-x86_64 has no standard output")?;
     let (sender, lines) = mpsc::channel();
@@ -267,8 +228,8 @@ fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) ->
                 let line = String::from_utf8_lossy(&line);
                 on_line(line.trim_end_matches('\r'));
             }
-            Err(RecvTimeoutError::Disconnected) => return Ok(Finished::PoweredOff),
-            Err(RecvTimeoutError::Timeout) => return Ok(Finished::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Parser as _, Subcommand};
@@ -23,7 +23,7 @@ mod scratch;
 mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
-use machine::{Accelerator, Machine, Progress};
+use machine::{Accelerator, Machine};
 use scratch::folder;
 use sockets::Sockets;
 
@@ -95,18 +95,17 @@ fn main() -> std::process::ExitCode {
 fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Build { fresh } => {
-            let cache = match fresh {
-                true => image::Cache::Ignore,
-                false => image::Cache::Use,
-            };
-            println!("{}", image::ensure(cache)?.folder.display());
+            println!("{}", image::ensure(*fresh)?.display());
         }
         Action::Run { machine, payload } => {
-            let image = image::ensure(image::Cache::Use)?;
-            let show = |progress: Progress<'_>| println!("{}", progress.line());
-            let outcome = machine.machine().run(&image, payload, show)?;
-            let (status, elapsed) = (outcome.status, outcome.elapsed);
-            eprintln!("guest: exit status {status} after {elapsed:.0?}");
+            let image = image::ensure(false)?;
+            let started = Instant::now();
+            let show = |line: &str| println!("{line}");
+            let status = machine.machine().run(&image, payload, show)?;
+            eprintln!(
+                "guest: exit status {status} after {:.0?}",
+                started.elapsed()
+            );
             anyhow::ensure!(status == 0, "the payload returned {status}");
         }
         Action::Test {
@@ -129,12 +128,9 @@ fn run(args: &Args) -> Result<()> {
         }
         Action::Clean => {
             let folder = folder();
-            let removed = std::fs::remove_dir_all(&folder);
-            if removed
-                .as_ref()
-                .is_err_and(|error| error.kind() != ErrorKind::NotFound)
-            {
-                removed.with_context(|| format!("remove {}", folder.display()))?;
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed.with_context(|| format!("remove {}", folder.display()))?,
             }
         }
     }
