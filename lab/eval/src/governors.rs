@@ -39,51 +39,44 @@ pub(super) fn governor(
         Pace::Once => f64::INFINITY,
         _ => spec.interval_s,
     };
-    let controlled = |controller| Controlled::new(controller, interval_s, overhead(policy, spec));
+    let overhead = overhead(policy, spec);
+    let controlled = |decides| Controlled::new(decides, interval_s, overhead);
     let topology = || machine.topology().clone();
-    match &policy.kind {
+    let controlled = match &policy.kind {
         Kind::Core {
             allocation,
             mapping,
         } => {
             let config = config(spec, machine, allocation, mapping)?;
             let controller = Controller::new(config, topology())?;
-            Ok(Some(Box::new(within_budget(controlled(controller), spec))))
+            within_budget(controlled(Box::new(controller)), spec)
         }
         Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph")?;
             let own = MapperNext::with(config.allocate.clone(), Rules::of(*parts));
             let controller = Controller::new(config, topology())?.with_allocation(Box::new(own));
-            Ok(Some(Box::new(within_budget(controlled(controller), spec))))
+            within_budget(controlled(Box::new(controller)), spec)
         }
         Kind::NucoreByNode => {
             let mut config = config(spec, machine, "nucore", "linear")?;
             config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
-            Ok(Some(Box::new(controlled(Controller::new(
-                config,
-                topology(),
-            )?))))
+            controlled(Box::new(Controller::new(config, topology())?))
         }
-        Kind::Shipped => {
-            let overhead = overhead(policy, spec);
-            let shipped = Shipped::new(machine, interval_s, overhead, spec.seed);
-            Ok(Some(Box::new(shipped)))
-        }
+        Kind::Shipped => controlled(Box::new(Shipped::new(machine, spec.seed))),
         Kind::SamPerTask => {
             let sharing = MachineProfile::default().sharing_high_per_cycle;
             let sharing = spec.sharing_high.unwrap_or(sharing);
-            let overhead = overhead(policy, spec);
-            let sam = SamPerTask::new(machine, interval_s, overhead, sharing);
-            Ok(Some(Box::new(sam)))
+            controlled(Box::new(SamPerTask::new(machine, sharing)))
         }
         Kind::PlainScalability => {
             let config = config(spec, machine, "scalability", "linear")?;
             let plain = Scalability::without_memory(config.allocate.clone());
             let controller = Controller::new(config, topology())?.with_allocation(Box::new(plain));
-            Ok(Some(Box::new(controlled(controller))))
+            controlled(Box::new(controller))
         }
-        _ => Ok(None),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(Box::new(controlled)))
 }
 
 fn within_budget(controlled: Controlled, spec: &RunSpec) -> Controlled {

@@ -213,7 +213,7 @@ impl RunSpec {
                 (_, Kind::Batch) => Method::InTurn,
                 (MethodName::Longest, _) => Method::LongestTimes(self.longest_times),
                 (MethodName::Once, _) => Method::EachOnce,
-                (MethodName::Time, _) => Method::For { seconds },
+                (MethodName::Time, _) => Method::For(seconds),
             },
             teams: match self.teams {
                 TeamsName::Fixed => Teams::Fixed,
@@ -251,8 +251,8 @@ impl RunSpec {
             mean_cpus: app.mean_cpus,
             cores_by_node: cores_by_node(topology, app.held.as_ref()),
             standalone_s: member.app.standalone_s,
-            intra_socket_per_cycle: app.sharing.intra_socket_per_cycle,
-            inter_socket_per_cycle: app.sharing.inter_socket_per_cycle,
+            intra_socket_per_cycle: app.intra_socket_per_cycle,
+            inter_socket_per_cycle: app.inter_socket_per_cycle,
         });
         let timeline = outcome.timeline.iter().map(|sample| Held {
             at_s: sample.at_s,

@@ -4,16 +4,7 @@ use super::governors::governor;
 use super::policies::{self, Kind};
 use super::run_spec::{RunResult, RunSpec};
 use mapper_model::{CpuId, CpuSet};
-use mapper_sim::{
-    Fixed, Governor, Machine, Outcome, Scenario, approximations, layouts, nucore, oracle,
-};
-
-/// Runs each program on a set that never changes.
-fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
-    let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.zip(sets).collect());
-    mapper_sim::run(scenario, Some(&mut fixed as &mut dyn Governor))
-}
+use mapper_sim::{Governor, Machine, approximations, layouts, nucore, on_sets, oracle};
 
 impl RunSpec {
     pub(super) fn run(&self) -> anyhow::Result<RunResult> {

@@ -152,16 +152,21 @@ pub struct Phase {
 #[serde(tag = "metric", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
     /// Requests arrive at random; the 99th percentile of their latency counts.
-    Latency {
-        /// Requests per second.
-        arrivals_per_s: f64,
-        /// CPU time of a request alone on the machine.
-        demand_s: f64,
-        /// The 99th percentile alone on the machine.
-        tail_s: f64,
-    },
+    Latency(Requests),
     /// Something outside limits it to what it does alone on the machine.
     Throughput,
+}
+
+/// The requests to a service.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requests {
+    /// Requests per second.
+    pub arrivals_per_s: f64,
+    /// CPU time of a request alone on the machine.
+    pub demand_s: f64,
+    /// The 99th percentile of their latency alone on the machine.
+    pub tail_s: f64,
 }
 
 /// An invalid description of an application.
@@ -233,6 +238,14 @@ const MOST: f64 = 1e6;
 const ABOVE_0: f64 = f64::from_bits(1);
 
 impl AppModel {
+    /// The requests to a service with a latency.
+    pub(crate) const fn requests(&self) -> Option<Requests> {
+        match self.service {
+            Some(Service::Latency(requests)) => Some(requests),
+            _ => None,
+        }
+    }
+
     /// The parameters of the parallel part without its phases.
     pub fn behaviour(&self) -> Behaviour {
         Behaviour {
@@ -303,18 +316,14 @@ impl AppModel {
         number("st", self.serial_share, 0.0, 1.0, "0 to 1");
         number("duty", self.duty, 0.0, 1.0, "0 to 1");
         let fix = "a positive number";
-        if let Some(Service::Latency {
-            arrivals_per_s,
-            demand_s,
-            tail_s,
-        }) = self.service
-        {
-            number("service.arrivals_per_s", arrivals_per_s, ABOVE_0, any, fix);
-            number("service.demand_s", demand_s, ABOVE_0, any, fix);
-            number("service.tail_s", tail_s, ABOVE_0, any, fix);
+        if let Some(of) = self.requests() {
+            let (rate, least_s) = (of.arrivals_per_s, of.demand_s);
+            number("service.arrivals_per_s", rate, ABOVE_0, any, fix);
+            number("service.demand_s", least_s, ABOVE_0, any, fix);
+            number("service.tail_s", of.tail_s, ABOVE_0, any, fix);
             let fix =
                 "at least service.demand_s: 99 of 100 requests take no longer, and each takes that";
-            number("service.tail_s", tail_s, demand_s, any, fix);
+            number("service.tail_s", of.tail_s, least_s, any, fix);
         } else if self.reports_latency {
             let fix = "a service of metric latency, or reports = false";
             number("reports", 1.0, 0.0, 0.0, fix);

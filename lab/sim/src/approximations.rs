@@ -14,7 +14,7 @@ const PROBE_S: f64 = 20.0;
 /// The programs after a measurement of a configuration.
 fn probed(scenario: &Scenario, counts: &[u32], layout: layouts::Layout) -> Vec<AppOutcome> {
     let probe = Scenario {
-        method: Method::For { seconds: PROBE_S },
+        method: Method::For(PROBE_S),
         timeline: false,
         ..scenario.clone()
     };

@@ -4,42 +4,22 @@
 
 use crate::constants::Constants;
 use crate::noise::Noise;
+use crate::performance::Events;
 use crate::service;
 use mapper_model::{
     CounterValue, Counters, Event, MemoryTraffic, NodeId, NodeTraffic, Reading, ReportedProgress,
     ThreadId, ThreadReading,
 };
 
-/// Events of an application since the last reading, by kind.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Events {
-    pub(crate) cycles: f64,
-    pub(crate) instructions: f64,
-    pub(crate) misses: f64,
-    pub(crate) intra_socket: f64,
-    pub(crate) inter_socket: f64,
-    pub(crate) stalls: f64,
-}
-
-impl Events {
-    pub(crate) fn add(&mut self, rates: &Self, seconds: f64) {
-        self.cycles += rates.cycles * seconds;
-        self.instructions += rates.instructions * seconds;
-        self.misses += rates.misses * seconds;
-        self.intra_socket += rates.intra_socket * seconds;
-        self.inter_socket += rates.inter_socket * seconds;
-        self.stalls += rates.stalls * seconds;
-    }
-
-    fn get(&self, event: Event) -> f64 {
-        match event {
-            Event::Cycles => self.cycles,
-            Event::Instructions => self.instructions,
-            Event::LlcMisses => self.misses,
-            Event::SnoopHit | Event::SnoopHitModified => self.intra_socket / 2.0,
-            Event::RemoteHitModified => self.inter_socket,
-            Event::L2PendingStalls => self.stalls,
-        }
+/// What a counter of this event shows of them.
+fn counted(events: &Events, event: Event) -> f64 {
+    match event {
+        Event::Cycles => events.cycles,
+        Event::Instructions => events.instructions,
+        Event::LlcMisses => events.misses,
+        Event::SnoopHit | Event::SnoopHitModified => events.intra_socket / 2.0,
+        Event::RemoteHitModified => events.inter_socket,
+        Event::L2PendingStalls => events.stalls,
     }
 }
 
@@ -54,6 +34,7 @@ pub(crate) struct Requested {
 pub(crate) struct Bank {
     threads: u32,
     first_tid: u32,
+    /// Since the last reading, in serial and in parallel parts.
     serial: Events,
     parallel: Events,
     /// Cumulative, for the first thread and each other one.
@@ -133,8 +114,8 @@ impl Bank {
                 _ => multiplexed,
             };
             let factor = self.noise.factor(scatter);
-            let each = factor * self.parallel.get(event) / threads;
-            self.shown[0].counts[event as usize] += each + factor * self.serial.get(event);
+            let each = factor * counted(&self.parallel, event) / threads;
+            self.shown[0].counts[event as usize] += each + factor * counted(&self.serial, event);
             self.shown[1].counts[event as usize] += each;
         }
         let ran_ns = |cycles: f64| 1e9 * cycles / clock_hz;

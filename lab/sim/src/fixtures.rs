@@ -56,7 +56,7 @@ pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
         machine: hsw80(),
         constants: Constants::default(),
         jobs,
-        method: Method::For { seconds: 20.0 },
+        method: Method::For(20.0),
         teams: Teams::Fixed,
         lending: Lending::Never,
         traffic: Traffic::Unreported,

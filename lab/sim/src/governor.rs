@@ -1,7 +1,7 @@
 //! Policies that assign CPUs; plain Linux has none.
 //!
 //! A [`Governor`] sees an [`Observation`] with noisy counters, as the daemon would, and answers with CPU sets.
-//! [`Controlled`] is the daemon's own decision step.
+//! The daemon's own decision step, a [`Controller`], is one; [`Controlled`] asks a policy at intervals.
 
 use mapper_model::{AppId, CpuSet, Observation};
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
@@ -25,11 +25,7 @@ impl Overhead {
 }
 
 /// CPU sets to apply; programs that are not named keep theirs.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Decision {
-    /// The sets.
-    pub sets: Vec<(AppId, CpuSet)>,
-}
+pub type Decision = Vec<(AppId, CpuSet)>;
 
 /// Assigns CPUs.
 pub trait Governor {
@@ -50,10 +46,16 @@ pub trait Governor {
     fn decide(&mut self, observation: &Observation) -> Decision;
 }
 
-/// The daemon's decision step.
-#[derive(Debug)]
+impl Governor for Controller {
+    fn decide(&mut self, observation: &Observation) -> Decision {
+        let apps = self.step(observation).apps.into_iter();
+        apps.map(|app| (app.app, app.cpus)).collect()
+    }
+}
+
+/// A policy that decides at every interval.
 pub struct Controlled {
-    controller: Controller,
+    policy: Box<dyn Governor>,
     interval_s: f64,
     overhead: Overhead,
     /// Set when decisions have a budget.
@@ -61,10 +63,10 @@ pub struct Controlled {
 }
 
 impl Controlled {
-    /// Asks a controller at every interval.
-    pub const fn new(controller: Controller, interval_s: f64, overhead: Overhead) -> Self {
+    /// Asks a policy at every interval.
+    pub fn new(policy: Box<dyn Governor>, interval_s: f64, overhead: Overhead) -> Self {
         Self {
-            controller,
+            policy,
             interval_s,
             overhead,
             pacing: None,
@@ -97,9 +99,7 @@ impl Governor for Controlled {
     }
 
     fn decide(&mut self, observation: &Observation) -> Decision {
-        let apps = self.controller.step(observation).apps.into_iter();
-        let sets = apps.map(|app| (app.app, app.cpus)).collect();
-        Decision { sets }
+        self.policy.decide(observation)
     }
 }
 
@@ -128,7 +128,6 @@ impl Governor for Fixed {
             let (_, set) = known.find(|(name, _)| name == app.spec.name.as_str())?;
             Some((app.app, set.clone()))
         });
-        let sets = sets.collect();
-        Decision { sets }
+        sets.collect()
     }
 }

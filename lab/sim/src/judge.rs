@@ -80,7 +80,7 @@ impl Judge {
     fn progress(&mut self, sets: &[CpuSet], of: usize, part: usize) -> f64 {
         let sets = sets.iter().enumerate();
         let places = sets.map(|(program, set)| Place {
-            program,
+            program: &self.programs[program],
             part: match program == of {
                 true => part,
                 false => self.longest[program],
@@ -89,7 +89,7 @@ impl Judge {
             rank: None,
         });
         let places: Vec<Place<'_>> = places.collect();
-        let paces = self.speeds.paces(&self.programs, &places);
+        let paces = self.speeds.paces(&places);
         paces.get(of).map_or(0.0, |pace| pace.progress)
     }
 }

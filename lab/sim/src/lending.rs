@@ -33,7 +33,8 @@ pub(crate) struct Rank(pub(crate) u32);
 pub(crate) struct Party<'a> {
     pub(crate) app: usize,
     pub(crate) own: &'a CpuSet,
-    pub(crate) rank: Rank,
+    /// Its place in the order, once it is known.
+    pub(crate) rank: Option<Rank>,
     /// Threads without a CPU of their own that may run elsewhere.
     pub(crate) waiting: f64,
 }
@@ -46,6 +47,7 @@ pub(crate) fn lend(
     parties: &[Party<'_>],
     siblings: Siblings,
 ) {
+    let parties: Vec<_> = parties.iter().filter(|p| p.rank.is_some()).collect();
     let before = occupancy.clone();
     let busy = |context: usize| before.row(context).iter().any(|share| *share > 0.0);
     let (mut free, mut beside) = (CpuSet::default(), CpuSet::default());
@@ -55,8 +57,7 @@ pub(crate) fn lend(
         set.insert(CpuId(context as u32));
     }
     let mut waiting: Vec<f64> = parties.iter().map(|p| p.waiting).collect();
-    let contexts = seats(machine, &free);
-    for context in contexts.into_iter().chain(seats(machine, &beside)) {
+    for [.., context] in [seats(machine, &free), seats(machine, &beside)].concat() {
         let cpu = CpuId(context as u32);
         let mut owners = parties.iter().filter(|p| p.own.contains(cpu));
         let (Some(owner), None) = (owners.next(), owners.next()) else {
@@ -70,7 +71,7 @@ pub(crate) fn lend(
         };
         let guests: Vec<usize> = (0..parties.len())
             .filter(|&at| waiting[at] > 0.0 && parties[at].rank > owner.rank)
-            .filter(|&at| siblings == Siblings::Lent || !meets_others(&parties[at]))
+            .filter(|&at| siblings == Siblings::Lent || !meets_others(parties[at]))
             .collect();
         let total: f64 = guests.iter().map(|&at| waiting[at]).sum();
         let given = total.min(1.0);
@@ -232,7 +233,7 @@ mod tests {
         let parties = [0, 1].map(|app| Party {
             app,
             own: &sets[app],
-            rank: Rank(ranks[app]),
+            rank: Some(Rank(ranks[app])),
             waiting: [0.0, waiting][app],
         });
         lend(&mut occupancy, &machine, &parties, siblings);

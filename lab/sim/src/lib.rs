@@ -44,9 +44,8 @@ pub use governor::{Controlled, Decision, Fixed, Governor, Overhead};
 pub use judge::Aim;
 pub use machine::{Machine, MachineSpec};
 pub use occupancy::Occupancy;
-pub use performance::{Solution, Speed, solve};
-pub use run::run;
+pub use performance::{Events, Solution, solve};
+pub use run::{on_sets, run};
 pub use scenario::{
-    AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Siblings,
-    Teams, Traffic,
+    AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, Siblings, Teams, Traffic,
 };

@@ -6,6 +6,7 @@
 //!
 //! Invariant: no share is negative, and those of a context add up to at most 1.
 
+use crate::lending::Party;
 use crate::machine::Machine;
 use mapper_model::{CpuId, CpuSet};
 
@@ -59,7 +60,7 @@ impl Occupancy {
             return;
         }
         let mut left = runnable;
-        for context in seats(machine, set) {
+        for [.., context] in seats(machine, set) {
             if left > 0.0 {
                 self.add(context, app, left.min(1.0));
                 left -= 1.0;
@@ -70,46 +71,33 @@ impl Occupancy {
     /// Spreads an application evenly over the cores of a set, and what does not fit there over second contexts: threads
     /// that wake and sleep all the time find an empty core before a second context.
     pub fn spread(&mut self, machine: &Machine, app: usize, runnable: f64, set: &CpuSet) {
-        let mut taken_in_core = vec![0usize; machine.cores() as usize];
-        let mut rounds: Vec<Vec<usize>> = Vec::new();
-        for context in set.iter().map(CpuId::index) {
-            let Some(taken) = taken_in_core.get_mut(context % machine.cores() as usize) else {
-                continue;
-            };
-            if rounds.len() == *taken {
-                rounds.push(Vec::new());
-            }
-            rounds[*taken].push(context);
-            *taken += 1;
-        }
         let mut left = runnable;
-        for contexts in rounds {
-            let share = (left / contexts.len() as f64).clamp(0.0, 1.0);
-            left -= share * contexts.len() as f64;
-            for context in contexts {
+        for round in seats(machine, set).chunk_by(|a, b| a[0] == b[0]) {
+            let share = (left / round.len() as f64).clamp(0.0, 1.0);
+            left -= share * round.len() as f64;
+            for &[.., context] in round {
                 self.add(context, app, share);
             }
         }
     }
 
-    /// Lends idle cores to applications with more threads than CPUs, in proportion to these threads: `borrowers` are the
-    /// application, its threads without a CPU, and its own set.
-    pub(crate) fn lend(&mut self, machine: &Machine, borrowers: &[(usize, f64, &CpuSet)]) {
+    /// Lends idle cores to applications with more threads than CPUs, in proportion to these threads.
+    pub(crate) fn lend(&mut self, machine: &Machine, parties: &[Party<'_>]) {
         let cores = machine.cores() as usize;
         let contexts = machine.contexts() as usize;
         let is_idle = |context: usize| self.row(context).iter().all(|share| *share <= 0.0);
         let idle: Vec<usize> = (0..contexts)
             .filter(|context| (context % cores..contexts).step_by(cores).all(is_idle))
             .collect();
-        let total: f64 = borrowers.iter().map(|(_, threads, _)| threads).sum();
+        let total: f64 = parties.iter().map(|party| party.waiting).sum();
         if idle.is_empty() || total <= 0.0 {
             return;
         }
         let share = (total / idle.len() as f64).min(1.0);
         for context in idle {
-            for &(app, threads, own) in borrowers {
-                if !own.contains(CpuId(context as u32)) {
-                    self.add(context, app, share * threads / total);
+            for party in parties {
+                if !party.own.contains(CpuId(context as u32)) {
+                    self.add(context, party.app, share * party.waiting / total);
                 }
             }
         }
@@ -143,25 +131,22 @@ impl Occupancy {
     }
 }
 
-/// The contexts of a set in the order in which Linux fills them.
-pub(crate) fn seats(machine: &Machine, set: &CpuSet) -> Vec<usize> {
-    let mut taken_in_core = vec![0u32; machine.cores() as usize];
-    let mut taken_in_socket = vec![[0u32; 2]; machine.nodes()];
-    let mut seats: Vec<(u32, u32, usize)> = Vec::with_capacity(set.len() as usize);
-    for cpu in set {
-        let context = cpu.index();
-        if context >= machine.contexts() as usize {
-            continue;
-        }
-        let core = &mut taken_in_core[context % machine.cores() as usize];
-        let round = *core;
-        *core += 1;
-        let socket = &mut taken_in_socket[machine.socket_of(context)][round.min(1) as usize];
-        seats.push((round, *socket, context));
-        *socket += 1;
+/// The contexts of a set in the order in which Linux fills them: how many come before each in its core, before it in
+/// its socket of those with as many, and the context.
+pub(crate) fn seats(machine: &Machine, set: &CpuSet) -> Vec<[usize; 3]> {
+    let mut taken_in_core = vec![0; machine.cores() as usize];
+    let mut taken_in_socket = vec![[0; 2]; machine.nodes()];
+    let mut seats = Vec::with_capacity(set.len() as usize);
+    let contexts = set.iter().map(CpuId::index);
+    for context in contexts.filter(|&context| context < machine.contexts() as usize) {
+        let round = &mut taken_in_core[machine.core_of(context)];
+        let in_socket = &mut taken_in_socket[machine.socket_of(context)][*round];
+        seats.push([*round, *in_socket, context]);
+        *round += 1;
+        *in_socket += 1;
     }
     seats.sort_unstable();
-    seats.into_iter().map(|(.., context)| context).collect()
+    seats
 }
 
 #[cfg(test)]
@@ -228,7 +213,13 @@ mod tests {
         let many = set("10-39,50-79");
         occupancy.confine(&machine, 0, 1.0, &set("0-9,40-49"));
         occupancy.confine(&machine, 1, 80.0, &many);
-        occupancy.lend(&machine, &[(1, 20.0, &many)]);
+        let party = Party {
+            app: 1,
+            own: &many,
+            rank: None,
+            waiting: 20.0,
+        };
+        occupancy.lend(&machine, &[party]);
         assert_eq!(occupancy.row(0), [1.0, 0.0]);
         assert_eq!(occupancy.row(40), [0.0, 0.0], "the sibling stays free");
         assert_eq!(occupancy.row(41), [0.0, 1.0]);

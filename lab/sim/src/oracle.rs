@@ -89,7 +89,7 @@ pub fn best_mapping_alone(scenario: &Scenario) -> Outcome {
         return Outcome::default();
     };
     let trial = Scenario {
-        method: Method::For { seconds: TRIAL_S },
+        method: Method::For(TRIAL_S),
         ..scenario.clone()
     };
     let layouts = layouts::alone(&scenario.machine, job.threads_on(&scenario.machine));

@@ -34,38 +34,47 @@ const LINES_PER_EVENT: f64 = 1.5;
 /// Cycles of an event between sockets, to which queueing on links is related.
 const EVENT_CYCLES: f64 = 250.0;
 
-/// How fast an application runs.
+/// Events of all threads of an application, per second or in a time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Speed {
-    /// Useful instructions per second, all threads.
-    pub instructions_per_s: f64,
-    /// Unhalted cycles per second, all threads.
-    pub cycles_per_s: f64,
-    /// Cycles per second stalled for memory and for sharing.
-    pub stalls_per_s: f64,
-    /// Last-level cache misses per second.
-    pub misses_per_s: f64,
-    /// Coherence events between sockets, per second.
-    pub inter_socket_per_s: f64,
-    /// Coherence events between cores of a socket, per second.
-    pub intra_socket_per_s: f64,
+pub struct Events {
+    /// Useful instructions.
+    pub instructions: f64,
+    /// Unhalted cycles.
+    pub cycles: f64,
+    /// Cycles stalled for memory and for sharing.
+    pub stalls: f64,
+    /// Last-level cache misses.
+    pub misses: f64,
+    /// Coherence events between sockets.
+    pub inter_socket: f64,
+    /// Coherence events between cores of a socket.
+    pub intra_socket: f64,
 }
 
-impl Speed {
+impl Events {
     /// Useful instructions per unhalted cycle; 0 when nothing runs.
     pub fn ipc(&self) -> f64 {
-        match self.cycles_per_s > 0.0 {
-            true => self.instructions_per_s / self.cycles_per_s,
+        match self.cycles > 0.0 {
+            true => self.instructions / self.cycles,
             false => 0.0,
         }
+    }
+
+    pub(crate) fn add(&mut self, rates: &Self, seconds: f64) {
+        self.instructions += rates.instructions * seconds;
+        self.cycles += rates.cycles * seconds;
+        self.stalls += rates.stalls * seconds;
+        self.misses += rates.misses * seconds;
+        self.inter_socket += rates.inter_socket * seconds;
+        self.intra_socket += rates.intra_socket * seconds;
     }
 }
 
 /// The fixed point.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Solution {
-    /// One entry for each application.
-    pub apps: Vec<Speed>,
+    /// What each application does in a second.
+    pub apps: Vec<Events>,
     /// Share of the time in which each node's memory is busy.
     pub memory_utilisation: Vec<f64>,
     /// Misses per second of each application on each socket, application by application.
@@ -78,7 +87,6 @@ struct Group {
     contexts: f64,
     /// One of them.
     first: usize,
-    entries: std::ops::Range<usize>,
     /// The group of the siblings.
     sibling: Option<usize>,
     /// Share of the time in which its cores work, from the last iteration.
@@ -144,10 +152,8 @@ struct Solver<'a> {
     present: Vec<(usize, usize)>,
     /// Misses that may be under way to each node.
     customers: Vec<f64>,
-    memory_s: Vec<f64>,
-    link_s: Vec<f64>,
-    memory_swing: Vec<Swing>,
-    link_swing: Vec<Swing>,
+    memories: Vec<Response>,
+    links: Vec<Response>,
     utilisation: Vec<f64>,
     // Scratch: latency between nodes, latency and misses by app and socket, events by socket, load by link, threads
     // that wait at a node.
@@ -167,30 +173,40 @@ impl<'a> Solver<'a> {
         occupancy: &Occupancy,
     ) -> Self {
         let nodes = machine.nodes();
-        let running = Running::of(machine, occupancy, apps.len());
-        let miss_rates = miss_rates(machine, apps, &running);
-        let (groups, mut entries) = grouped(machine, occupancy, apps.len());
-        for at in 0..entries.len() {
-            let (app, group) = (entries[at].app, &groups[entries[at].group]);
-            let place = app * nodes + group.socket;
-            let beside = group.sibling.map_or(0.0, |sibling| {
-                let others = entries[groups[sibling].entries.clone()].iter();
-                let own = others.filter(|other| other.app == app);
-                own.map(|other| other.share).sum()
-            });
-            let threads = running.total[app];
-            let [core, socket, others] = partners(threads, running.on_socket[place], beside);
-            let entry = &mut entries[at];
-            entry.misses = miss_rates[place];
-            let stalls = apps[app].sharing_stalls(threads);
-            entry.inter = stalls * others;
-            entry.intra = stalls * (constants.intra_socket * socket + constants.within_core * core);
-            let per_event = apps[app].stalls_per_event;
-            entry.events = [others, socket].map(|share| stalls * share / per_event);
+        let on_socket = on_socket(machine, occupancy, apps.len());
+        let total = on_socket.chunks_exact(nodes).map(|s| s.iter().sum());
+        let total: Vec<f64> = total.collect();
+        let miss_rates = miss_rates(machine, apps, &on_socket);
+        let groups = grouped(machine, occupancy);
+        let mut entries = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            let beside = beside(machine, occupancy, group.first);
+            let row = occupancy.row(group.first).iter().enumerate();
+            for (app, &share) in row.filter(|(_, share)| **share > 0.0) {
+                let (place, threads) = (app * nodes + group.socket, total[app]);
+                let beside = beside.get(app).copied().unwrap_or(0.0);
+                let [core, socket, others] = partners(threads, on_socket[place], beside);
+                let stalls = apps[app].sharing_stalls(threads);
+                let nearer = constants.intra_socket * socket + constants.within_core * core;
+                let per_event = apps[app].stalls_per_event;
+                entries.push(Entry {
+                    app,
+                    group: at,
+                    share,
+                    misses: miss_rates[place],
+                    inter: stalls * others,
+                    intra: stalls * nearer,
+                    events: [others, socket].map(|share| stalls * share / per_event),
+                    core: 1.0,
+                    cycles: f64::INFINITY,
+                });
+            }
         }
         let places = 0..apps.len() * nodes;
-        let present = places.filter(|&place| running.on_socket[place] > 0.0);
-        let present = present.map(|place| (place / nodes, place % nodes));
+        let present = places.filter(|&place| on_socket[place] > 0.0);
+        let present: Vec<_> = present
+            .map(|place| (place / nodes, place % nodes))
+            .collect();
         let shares = apps.iter().flat_map(|app| {
             let pairs = 0..nodes * nodes;
             pairs.map(move |pair| app.share_of_misses(nodes, pair / nodes, pair % nodes))
@@ -199,29 +215,30 @@ impl<'a> Solver<'a> {
         let mut customers = vec![0.0; nodes];
         for (app, behaviour) in apps.iter().enumerate() {
             for (node, customers) in customers.iter_mut().enumerate() {
-                let mut places = app * nodes..(app + 1) * nodes;
-                let asks = |place: usize| {
-                    running.on_socket[place] > 0.0 && shares[place * nodes + node] > 0.0
+                let asks = |&(of, socket): &(usize, usize)| {
+                    of == app && shares[(app * nodes + socket) * nodes + node] > 0.0
                 };
-                if places.any(asks) {
-                    *customers += running.total[app] * behaviour.overlapping_misses;
+                if present.iter().any(asks) {
+                    *customers += total[app] * behaviour.overlapping_misses;
                 }
             }
         }
+        let links = machine.link_service_s();
         Self {
             shares,
-            present: present.collect(),
+            present,
             customers,
-            memory_s: vec![LINE_BYTES / machine.spec.memory_bytes_per_s; nodes],
-            link_s: machine.link_service_s().to_vec(),
-            memory_swing: vec![Swing::default(); nodes],
-            link_swing: vec![Swing::default(); machine.link_service_s().len()],
+            memories: vec![Response::of(LINE_BYTES / machine.spec.memory_bytes_per_s); nodes],
+            links: links
+                .iter()
+                .map(|service_s| Response::of(*service_s))
+                .collect(),
             utilisation: vec![0.0; nodes],
             latency: vec![0.0; nodes * nodes],
             miss_s: vec![0.0; apps.len() * nodes],
             missing: vec![0.0; apps.len() * nodes],
             events: vec![0.0; nodes],
-            link_load: vec![0.0; machine.link_service_s().len()],
+            link_load: vec![0.0; links.len()],
             waiting: vec![0.0; nodes],
             machine,
             constants,
@@ -246,10 +263,10 @@ impl<'a> Solver<'a> {
             for node in 0..nodes {
                 // The line comes from the node to the socket.
                 let route = self.machine.route(node, from);
-                let links: f64 = route.iter().map(|link| self.link_s[*link]).sum();
+                let links: f64 = route.iter().map(|link| self.links[*link].seconds).sum();
                 self.latency[from * nodes + node] = spec.latency_s
                     + route.len() as f64 * spec.remote_latency_s
-                    + self.memory_s[node]
+                    + self.memories[node].seconds
                     + links;
             }
         }
@@ -265,7 +282,7 @@ impl<'a> Solver<'a> {
     fn find_speeds(&mut self) -> f64 {
         let nodes = self.machine.nodes();
         let clock = self.machine.spec.clock_hz;
-        let queueing = 1.0 + mean_way_s(self.machine, &self.link_s) * clock / EVENT_CYCLES;
+        let queueing = 1.0 + mean_way_s(self.machine, &self.links) * clock / EVENT_CYCLES;
         self.missing.fill(0.0);
         self.events.fill(0.0);
         let mut change: f64 = 0.0;
@@ -289,10 +306,9 @@ impl<'a> Solver<'a> {
             entry.cycles = cycles;
         }
         // The siblings see each other as they were in the iteration before.
-        for group in &mut self.groups {
-            let entries = self.entries[group.entries.clone()].iter();
-            let active = entries.map(|entry| entry.share * entry.core / entry.cycles);
-            group.active = active.sum();
+        self.groups.iter_mut().for_each(|group| group.active = 0.0);
+        for entry in &self.entries {
+            self.groups[entry.group].active += entry.share * entry.core / entry.cycles;
         }
         change
     }
@@ -336,7 +352,8 @@ impl<'a> Solver<'a> {
             let streams = (self.waiting[node] - 1.0).max(0.0) / self.constants.row_buffer_threads;
             let service = LINE_BYTES
                 / (self.machine.spec.memory_bytes_per_s * (1.0 - loss * streams.min(1.0)));
-            let (count, response_s) = (self.customers[node], self.memory_s[node]);
+            let memory = &mut self.memories[node];
+            let (count, response_s) = (self.customers[node], memory.seconds);
             let arrive_per_s = self.utilisation[node];
             let busy = arrive_per_s * service;
             self.utilisation[node] = busy;
@@ -344,32 +361,30 @@ impl<'a> Solver<'a> {
                 MemoryQueue::Open => open_response_s(self.constants, service, busy),
                 MemoryQueue::Finite => finite_response_s(count, arrive_per_s, response_s, service),
             };
-            let swing = &mut self.memory_swing[node];
-            change = change.max(swing.towards(&mut self.memory_s[node], target));
+            change = change.max(memory.approach(target));
         }
-        for (link, service) in self.machine.link_service_s().iter().enumerate() {
-            let busy = self.link_load[link] * service;
-            let target = open_response_s(self.constants, *service, busy);
-            let swing = &mut self.link_swing[link];
-            change = change.max(swing.towards(&mut self.link_s[link], target));
+        let services = self.machine.link_service_s().iter().zip(&self.link_load);
+        for (link, (service, load)) in self.links.iter_mut().zip(services) {
+            let target = open_response_s(self.constants, *service, load * service);
+            change = change.max(link.approach(target));
         }
         change
     }
 
     fn solution(self) -> Solution {
         let clock = self.machine.spec.clock_hz;
-        let mut apps = vec![Speed::default(); self.apps.len()];
+        let mut apps = vec![Events::default(); self.apps.len()];
         for entry in &self.entries {
             let group = &self.groups[entry.group];
             let cycles = group.contexts * entry.share * clock;
             let rate = cycles / entry.cycles;
             let speed = &mut apps[entry.app];
-            speed.instructions_per_s += rate;
-            speed.cycles_per_s += cycles;
-            speed.stalls_per_s += cycles - rate * entry.core;
-            speed.misses_per_s += rate * entry.misses;
-            speed.inter_socket_per_s += rate * entry.events[0];
-            speed.intra_socket_per_s += rate * entry.events[1];
+            speed.instructions += rate;
+            speed.cycles += cycles;
+            speed.stalls += cycles - rate * entry.core;
+            speed.misses += rate * entry.misses;
+            speed.inter_socket += rate * entry.events[0];
+            speed.intra_socket += rate * entry.events[1];
         }
         Solution {
             apps,
@@ -381,73 +396,65 @@ impl<'a> Solver<'a> {
 
 /// Time of a line on links, averaged over all entries of the matrix of nodes: the diagonal is always idle; a route of
 /// two hops waits at both links [specification, "Coherence": Rl̄].
-fn mean_way_s(machine: &Machine, link_s: &[f64]) -> f64 {
+fn mean_way_s(machine: &Machine, links: &[Response]) -> f64 {
     let nodes = machine.nodes();
     let idle = LINE_BYTES / machine.spec.link_bytes_per_s;
-    let links = link_s.iter().zip(machine.ways_over_link());
-    let passed: f64 = links.map(|(response_s, ways)| response_s * ways).sum();
+    let links = links.iter().zip(machine.ways_over_link());
+    let passed: f64 = links.map(|(link, ways)| link.seconds * ways).sum();
     (passed + nodes as f64 * idle) / (nodes * nodes) as f64
 }
 
-/// The approach of a response time to its fixed point, in shorter steps when it swings about it.
+/// A response time on its approach to its fixed point, in shorter steps when it swings about it.
 #[derive(Clone, Copy)]
-struct Swing {
+struct Response {
+    seconds: f64,
     step: f64,
     last: f64,
 }
 
-impl Default for Swing {
-    fn default() -> Self {
+impl Response {
+    const fn of(seconds: f64) -> Self {
+        let (step, last) = (STEP, 0.0);
         Self {
-            step: STEP,
-            last: 0.0,
+            seconds,
+            step,
+            last,
         }
     }
-}
 
-impl Swing {
-    fn towards(&mut self, response_s: &mut f64, target_s: f64) -> f64 {
-        let distance = target_s - *response_s;
+    /// Moves towards this time; returns the relative change.
+    fn approach(&mut self, target_s: f64) -> f64 {
+        let distance = target_s - self.seconds;
         self.step = match distance * self.last < 0.0 {
             true => (0.5 * self.step).max(LEAST_STEP),
             false => (1.1 * self.step).min(STEP),
         };
         self.last = distance;
         let step = self.step * distance;
-        *response_s += step;
-        step.abs() / *response_s
+        self.seconds += step;
+        step.abs() / self.seconds
     }
 }
 
-struct Running {
-    on_socket: Vec<f64>,
-    total: Vec<f64>,
-}
-
-impl Running {
-    fn of(machine: &Machine, occupancy: &Occupancy, apps: usize) -> Self {
-        let nodes = machine.nodes();
-        let mut on_socket = vec![0.0; apps * nodes];
-        for context in 0..machine.contexts() as usize {
-            let socket = machine.socket_of(context);
-            for (app, share) in occupancy.row(context).iter().enumerate() {
-                on_socket[app * nodes + socket] += share;
-            }
-        }
-        let total = on_socket.chunks_exact(nodes).map(|s| s.iter().sum());
-        Self {
-            total: total.collect(),
-            on_socket,
+/// Running threads by application and socket.
+fn on_socket(machine: &Machine, occupancy: &Occupancy, apps: usize) -> Vec<f64> {
+    let nodes = machine.nodes();
+    let mut on_socket = vec![0.0; apps * nodes];
+    for context in 0..machine.contexts() as usize {
+        let socket = machine.socket_of(context);
+        for (app, share) in occupancy.row(context).iter().enumerate() {
+            on_socket[app * nodes + socket] += share;
         }
     }
+    on_socket
 }
 
 /// Misses per instruction by application and socket.
-fn miss_rates(machine: &Machine, apps: &[Behaviour], running: &Running) -> Vec<f64> {
+fn miss_rates(machine: &Machine, apps: &[Behaviour], on_socket: &[f64]) -> Vec<f64> {
     let nodes = machine.nodes();
     let mut rates = vec![0.0; apps.len() * nodes];
     for socket in 0..nodes {
-        let here = |app: usize| running.on_socket[app * nodes + socket];
+        let here = |app: usize| on_socket[app * nodes + socket];
         let present = apps.iter().enumerate().filter(|(app, _)| here(*app) > 0.0);
         let demand = present.map(|(app, a)| a.shared_set_mb + a.working_set_mb * here(app));
         let demand_mb = demand.sum::<f64>().max(1e-12);
@@ -472,58 +479,41 @@ fn partners(threads: f64, here: f64, beside: f64) -> [f64; 3] {
     [own_core, own_socket, 1.0 - own_core - own_socket]
 }
 
+/// The shares of a context's sibling, by application; none without one.
+fn beside<'a>(machine: &Machine, occupancy: &'a Occupancy, context: usize) -> &'a [f64] {
+    let sibling = machine.sibling_of(context);
+    sibling.map_or(&[], |sibling| occupancy.row(sibling))
+}
+
 /// Puts contexts in the same situation together.
-fn grouped(machine: &Machine, occupancy: &Occupancy, apps: usize) -> (Vec<Group>, Vec<Entry>) {
-    let contexts = machine.contexts() as usize;
+fn grouped(machine: &Machine, occupancy: &Occupancy) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut entries = Vec::new();
-    let mut group_of = Vec::with_capacity(contexts);
-    let idle = vec![0.0; apps];
-    let beside = |context: usize| {
-        let sibling = machine.sibling_of(context);
-        sibling.map_or(idle.as_slice(), |sibling| occupancy.row(sibling))
-    };
-    for context in 0..contexts {
-        let socket = machine.socket_of(context);
-        let row = occupancy.row(context);
+    let mut group_of = Vec::new();
+    for context in 0..machine.contexts() as usize {
+        let (socket, row) = (machine.socket_of(context), occupancy.row(context));
+        let siblings = beside(machine, occupancy, context);
         let same = |group: &Group| {
             group.socket == socket
                 && occupancy.row(group.first) == row
-                && beside(group.first) == beside(context)
+                && beside(machine, occupancy, group.first) == siblings
         };
-        if let Some(at) = groups.iter().rposition(same) {
-            groups[at].contexts += 1.0;
-            group_of.push(at);
-            continue;
-        }
-        let begin = entries.len();
-        for (app, &share) in row.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            entries.push(Entry {
-                app,
-                group: groups.len(),
-                share,
-                misses: 0.0,
-                inter: 0.0,
-                intra: 0.0,
-                events: [0.0; 2],
-                core: 1.0,
-                cycles: f64::INFINITY,
+        let at = groups.iter().rposition(same).unwrap_or(groups.len());
+        if at == groups.len() {
+            groups.push(Group {
+                socket,
+                contexts: 0.0,
+                first: context,
+                active: FIRST_ACTIVE * row.iter().sum::<f64>(),
+                sibling: None,
             });
         }
-        group_of.push(groups.len());
-        groups.push(Group {
-            socket,
-            contexts: 1.0,
-            first: context,
-            active: FIRST_ACTIVE * row.iter().sum::<f64>(),
-            entries: begin..entries.len(),
-            sibling: None,
-        });
+        groups[at].contexts += 1.0;
+        group_of.push(at);
     }
     for group in &mut groups {
         group.sibling = machine.sibling_of(group.first).map(|s| group_of[s]);
     }
-    (groups, entries)
+    groups
 }
 
 #[cfg(test)]

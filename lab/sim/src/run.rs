@@ -5,15 +5,13 @@
 //! same.) Time lost to changes of CPU sets is a debt that is paid before progress continues. A program that starts again is a
 //! new application to the governor, as it would be to the daemon.
 
-use crate::application::Service;
-use crate::counters::{Bank, Events};
+use crate::counters::Bank;
 use crate::cycle::Position;
 use crate::governor::{Fixed, Governor, Overhead};
 use crate::lending::{Loan, Moves, Order};
 use crate::noise::Noise;
-use crate::scenario::{
-    AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, SharingSeen, Teams,
-};
+use crate::performance::Events;
+use crate::scenario::{AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, Teams};
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
@@ -45,7 +43,8 @@ pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome 
 }
 
 /// Runs a scenario with each program on a set that never changes.
-pub(crate) fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
+#[must_use]
+pub fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     let names = scenario.jobs.iter().map(|job| job.name.clone());
     let mut fixed = Fixed::new(names.zip(sets).collect());
     run(scenario, Some(&mut fixed as &mut dyn Governor))
@@ -118,7 +117,7 @@ impl<'a, 'g> Run<'a, 'g> {
             .max_by(|&a, &b| ends_s(a).total_cmp(&ends_s(b)).then(b.cmp(&a)));
         let arrivals = scenario.jobs.iter().map(|job| job.arrives_s);
         let until_s = match (scenario.method, longest) {
-            (Method::For { seconds }, _) => seconds,
+            (Method::For(seconds), _) => seconds,
             (_, None) => SERVICES_ALONE_S + arrivals.fold(0.0, f64::max),
             _ => f64::INFINITY,
         };
@@ -226,14 +225,14 @@ impl<'a, 'g> Run<'a, 'g> {
         let positions: Vec<Position> = self.live.iter().map(position).collect();
         let live = self.live.iter().zip(&positions);
         let places = live.map(|(live, position)| Place {
-            program: live.program,
+            program: &self.programs[live.program],
             part: position.part,
             set: live.set.as_ref(),
             rank: self.order.rank(live.program),
         });
         let places: Vec<Place<'_>> = places.collect();
         self.paces.clear();
-        let paces = self.speeds.paces(&self.programs, &places);
+        let paces = self.speeds.paces(&places);
         self.paces.extend_from_slice(paces);
         self.settle_loans(&positions);
         for at in 0..self.live.len() {
@@ -366,7 +365,7 @@ impl<'a, 'g> Run<'a, 'g> {
             outcome.runs += 1;
             outcome.first_end_s.get_or_insert(self.now_s);
             match self.scenario.method {
-                Method::LongestTimes(_) | Method::For { .. } => {
+                Method::LongestTimes(_) | Method::For(_) => {
                     self.live[at] = self.born(program, progress_s);
                 }
                 Method::EachOnce | Method::InTurn => drop(self.live.remove(at)),
@@ -401,7 +400,7 @@ impl<'a, 'g> Run<'a, 'g> {
         if matches!(self.scenario.lending, Lending::OneWay(_)) && self.order.update() {
             self.charge_all_sets();
         }
-        for (app, set) in decision.sets {
+        for (app, set) in decision {
             if let Some(at) = self.live.iter().position(|live| live.id == app)
                 && !(set.is_empty() || self.live[at].set.as_ref() == Some(&set))
             {
@@ -435,12 +434,12 @@ impl<'a, 'g> Run<'a, 'g> {
         for live in &mut self.live {
             let program = &self.programs[live.program];
             let place = Place {
-                program: live.program,
+                program,
                 part: program.cycle.position(live.progress_s).part,
                 set: live.set.as_ref(),
                 rank: None,
             };
-            let runnable = self.speeds.runnable_threads(&self.programs, &place);
+            let runnable = self.speeds.runnable_threads(&place);
             let clock_hz = machine.spec.clock_hz;
             let mut reading = match since_s > 0.0 || trigger == Trigger::Membership {
                 true => live.bank.read(constants, clock_hz, since_s, runnable),
@@ -528,19 +527,16 @@ impl<'a, 'g> Run<'a, 'g> {
             let lived_s = record.lived_s.max(1e-12);
             let cycles = record.events.cycles.max(1e-12);
             let p99_s = service::overall_p99_s(&record.latencies);
-            let speed = match (job.app.service, p99_s) {
-                (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
-                _ => record.progress_s / lived_s,
-            };
+            let latency = job.app.requests().zip(p99_s);
+            let progress = record.progress_s / lived_s;
+            let speed = latency.map_or(progress, |(requests, p99_s)| requests.tail_s / p99_s);
             self.outcome.apps.push(AppOutcome {
                 name: job.name.clone(),
                 speed,
                 p99_s,
                 mean_cpus: record.cpu_seconds / lived_s,
-                sharing: SharingSeen {
-                    intra_socket_per_cycle: record.events.intra_socket / cycles,
-                    inter_socket_per_cycle: record.events.inter_socket / cycles,
-                },
+                intra_socket_per_cycle: record.events.intra_socket / cycles,
+                inter_socket_per_cycle: record.events.inter_socket / cycles,
                 ..record.outcome
             });
         }

@@ -11,7 +11,7 @@
 //! evenly, so the part of a task's events between sockets is proportional to its peers elsewhere.
 
 use crate::counters::Counted;
-use crate::governor::{Decision, Governor, Overhead};
+use crate::governor::{Decision, Governor};
 use crate::machine::Machine;
 use mapper_model::{AppId, AppObservation, CpuId, CpuSet, Observation, Trigger};
 
@@ -19,8 +19,6 @@ use mapper_model::{AppId, AppObservation, CpuId, CpuSet, Observation, Trigger};
 #[derive(Debug)]
 pub struct SamPerTask {
     machine: Machine,
-    interval_s: f64,
-    overhead: Overhead,
     /// Coherence events per cycle from which a task shares.
     sharing_per_cycle: f64,
     programs: Vec<Program>,
@@ -46,11 +44,9 @@ struct Task {
 
 impl SamPerTask {
     /// The policy for a machine; a task shares from so many coherence events per cycle on.
-    pub fn new(machine: &Machine, interval_s: f64, overhead: Overhead, sharing: f64) -> Self {
+    pub fn new(machine: &Machine, sharing: f64) -> Self {
         Self {
             machine: machine.clone(),
-            interval_s,
-            overhead,
             sharing_per_cycle: sharing,
             programs: Vec::new(),
         }
@@ -170,14 +166,6 @@ fn between_sockets(average: f64, counts: &[f64]) -> Vec<f64> {
 }
 
 impl Governor for SamPerTask {
-    fn interval_s(&self) -> f64 {
-        self.interval_s
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead
-    }
-
     fn decide(&mut self, observation: &Observation) -> Decision {
         let here = |id: AppId| observation.apps.iter().find(|app| app.app == id);
         self.programs.retain(|program| here(program.id).is_some());
@@ -201,8 +189,7 @@ impl Governor for SamPerTask {
         }
         let placed = self.programs.iter().filter(|p| !p.tasks.is_empty());
         let sets = placed.map(|p| (p.id, p.tasks.iter().copied().collect()));
-        let sets = sets.collect();
-        Decision { sets }
+        sets.collect()
     }
 }
 
@@ -214,7 +201,7 @@ mod tests {
     /// Where the tasks of programs with so many tasks and events per cycle, forked over two sockets, are after so many
     /// intervals with counts by where the tasks are.
     fn after(count: u32, programs: &[(usize, f64)]) -> Vec<Vec<f64>> {
-        let mut policy = SamPerTask::new(&machine("ivb40"), 0.1, Overhead::default(), 0.78e-3);
+        let mut policy = SamPerTask::new(&machine("ivb40"), 0.78e-3);
         for (id, &(tasks, all_per_cycle)) in (1..).zip(programs) {
             let tasks = policy.fork(tasks);
             policy.programs.push(Program {

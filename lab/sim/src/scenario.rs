@@ -39,11 +39,8 @@ pub enum Method {
     EachOnce,
     /// One after the other in order of arrival, each once.
     InTurn,
-    /// Each starts when it arrives and again when it ends, for a time.
-    For {
-        /// How long.
-        seconds: f64,
-    },
+    /// Each starts when it arrives and again when it ends, for so many seconds.
+    For(f64),
 }
 
 /// Whether OpenMP programs can change the size of their teams.
@@ -133,14 +130,7 @@ pub struct AppOutcome {
     pub mean_cpus: f64,
     /// The last CPUs it was given; none under plain Linux.
     pub held: Option<CpuSet>,
-    /// Coherence activity.
-    pub sharing: SharingSeen,
-}
-
-/// Coherence activity of a program's threads [SAM-MPH Fig. 3].
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct SharingSeen {
-    /// Lines from another core of the socket, per cycle.
+    /// Lines from another core of the socket, per cycle [SAM-MPH Fig. 3].
     pub intra_socket_per_cycle: f64,
     /// Lines from another socket, per cycle.
     pub inter_socket_per_cycle: f64,

@@ -3,7 +3,7 @@
 //! Requests arrive at random and wait when all CPUs are busy (Erlang's formula C). The 99th percentile is the sum of
 //! a part that grows with the time of a request, the waiting for a CPU, and under plain Linux the wake-up delay.
 
-use crate::application::{AppError, AppModel, Service};
+use crate::application::{AppError, AppModel};
 use crate::machine::Machine;
 
 /// The largest share of its latency alone that a service may wait for a CPU there: the given latency includes that
@@ -15,14 +15,11 @@ const MOST_WAITING: f64 = 0.1;
 /// # Errors
 /// [`AppError`] names the work that arrives and what the machine can do.
 pub fn check_served(app: &AppModel, name: &str, machine: &Machine) -> Result<(), AppError> {
-    let Some(Service::Latency {
-        arrivals_per_s,
-        demand_s,
-        tail_s,
-    }) = app.service
-    else {
+    let Some(requests) = app.requests() else {
         return Ok(());
     };
+    let (arrivals_per_s, demand_s, tail_s) =
+        (requests.arrivals_per_s, requests.demand_s, requests.tail_s);
     let cpus = f64::from(machine.contexts());
     let load = arrivals_per_s * demand_s;
     let waiting_s = waiting_p99_s(arrivals_per_s, demand_s, cpus);
@@ -106,6 +103,7 @@ pub(crate) fn overall_p99_s(latencies: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application::{Requests, Service};
     use crate::fixtures::{app, hsw80};
     use crate::presets;
 
@@ -119,11 +117,11 @@ mod tests {
         }
         let refused = |arrivals_per_s: f64, demand_s: f64| {
             let mut app = app("memcached");
-            app.service = Some(Service::Latency {
+            app.service = Some(Service::Latency(Requests {
                 arrivals_per_s,
                 demand_s,
                 tail_s: 2.0 * demand_s,
-            });
+            }));
             app.check("mine").unwrap();
             let checked = check_served(&app, "mine", &hsw80());
             checked.map_or_else(|error| error.to_string(), |()| String::new())

@@ -8,7 +8,7 @@
 //! interval.
 
 use crate::counters::Counted;
-use crate::governor::{Decision, Governor, Overhead};
+use crate::governor::{Decision, Governor};
 use crate::machine::Machine;
 use crate::noise::Noise;
 use mapper_model::{AppId, CpuId, CpuSet, Observation, Trigger};
@@ -30,8 +30,6 @@ const INITIAL: u32 = 4;
 #[derive(Debug)]
 pub struct Shipped {
     machine: Machine,
-    interval_s: f64,
-    overhead: Overhead,
     noise: Noise,
     apps: BTreeMap<AppId, State>,
 }
@@ -77,11 +75,9 @@ fn step(shares: bool, way: Way, held: u32, per_socket: u32) -> u32 {
 
 impl Shipped {
     /// The policy for a machine.
-    pub fn new(machine: &Machine, interval_s: f64, overhead: Overhead, seed: u64) -> Self {
+    pub fn new(machine: &Machine, seed: u64) -> Self {
         Self {
             machine: machine.clone(),
-            interval_s,
-            overhead,
             noise: Noise::new(seed, 0x5111_99ED),
             apps: BTreeMap::new(),
         }
@@ -238,14 +234,6 @@ impl Shipped {
 }
 
 impl Governor for Shipped {
-    fn interval_s(&self) -> f64 {
-        self.interval_s
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead
-    }
-
     fn decide(&mut self, observation: &Observation) -> Decision {
         let ids: Vec<AppId> = observation.apps.iter().map(|app| app.app).collect();
         if observation.trigger == Trigger::Membership {
@@ -269,9 +257,7 @@ impl Governor for Shipped {
             ids.iter().for_each(|id| self.explore(*id));
         }
         let sets = self.apps.iter().filter(|(_, app)| !app.set.is_empty());
-        Decision {
-            sets: sets.map(|(id, app)| (*id, app.set.clone())).collect(),
-        }
+        sets.map(|(id, app)| (*id, app.set.clone())).collect()
     }
 }
 
@@ -281,7 +267,7 @@ mod tests {
     use crate::fixtures::{hsw80, set};
 
     fn policy(ids: &[AppId]) -> Shipped {
-        let mut policy = Shipped::new(&hsw80(), 1.0, Overhead::default(), 7);
+        let mut policy = Shipped::new(&hsw80(), 7);
         policy.start_over(ids, 0);
         policy
     }

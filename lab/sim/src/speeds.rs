@@ -3,17 +3,17 @@
 //! Combines the schedulers ([`Occupancy`]), the performance function and the losses by waiting, relative to the speeds alone
 //! on the machine. Situations repeat, so results are kept.
 
-use crate::application::{AppModel, Service};
+use crate::application::AppModel;
 use crate::constants::Constants;
-use crate::counters::{Events, Requested};
+use crate::counters::Requested;
 use crate::cycle::{Cycle, Part};
 use crate::lending::{self, Loan, Party, Rank};
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
-use crate::performance::{Solution, Speed, solve};
+use crate::performance::{Events, Solution, solve};
 use crate::scenario::{Job, Lending, Scenario, Teams, Traffic};
 use crate::service;
-use crate::waiting::{self, Kept};
+use crate::waiting;
 use mapper_model::CpuSet;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ const SERVICE_ROUNDS: usize = 4;
 /// A program with everything that is constant while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
+    /// Its place among the programs of the scenario.
+    pub(crate) number: usize,
     pub(crate) job: Job,
     pub(crate) threads: u32,
     pub(crate) cycle: Cycle,
@@ -49,14 +51,23 @@ pub(crate) struct Pace {
 /// A program's part, and its CPUs unless plain Linux places it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    pub(crate) program: usize,
+    pub(crate) program: &'a Program,
     pub(crate) part: usize,
     pub(crate) set: Option<&'a CpuSet>,
     /// Its place in the order of lending, if it takes part.
     pub(crate) rank: Option<Rank>,
 }
 
-#[derive(Debug)]
+impl<'a> Place<'a> {
+    fn part(&self) -> &'a Part {
+        &self.program.cycle.parts()[self.part]
+    }
+
+    const fn app(&self) -> &'a AppModel {
+        &self.program.job.app
+    }
+}
+
 pub(crate) struct Speeds {
     machine: Machine,
     constants: Constants,
@@ -82,6 +93,7 @@ impl Speeds {
     pub(crate) fn program(&self, job: &Job, number: usize) -> Program {
         let offset = self.constants.cycle_offset * number as f64;
         let mut program = Program {
+            number,
             threads: job.threads_on(&self.machine),
             cycle: Cycle::of(&job.app, self.constants.cycle_s, offset),
             job: job.clone(),
@@ -89,12 +101,12 @@ impl Speeds {
         };
         let alone = |part: usize| {
             let place = Place {
-                program: 0,
+                program: &program,
                 part,
                 set: None,
                 rank: None,
             };
-            let paces = self.find(std::slice::from_ref(&program), &[place]);
+            let paces = self.find(&[place]);
             // As long as the speed alone is unknown, progress is in instructions.
             paces.first().map_or(1.0, |pace| pace.progress)
         };
@@ -102,10 +114,10 @@ impl Speeds {
         program
     }
 
-    pub(crate) fn paces(&mut self, programs: &[Program], places: &[Place<'_>]) -> &[Pace] {
+    pub(crate) fn paces(&mut self, places: &[Place<'_>]) -> &[Pace] {
         let mut key = Vec::with_capacity(places.len() * 4);
         for place in places {
-            key.push(place.program as u64);
+            key.push(place.program.number as u64);
             key.push(place.part as u64);
             let words = place.set.map(CpuSet::as_words);
             key.push(words.map_or(u64::MAX, |words| words.len() as u64));
@@ -113,99 +125,84 @@ impl Speeds {
             key.push(place.rank.map_or(0, |rank| u64::from(rank.0) + 1));
         }
         if !self.kept.contains_key(&key) {
-            let paces = self.find(programs, places);
+            let paces = self.find(places);
             self.kept.insert(key.clone(), paces);
         }
         self.kept.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    fn find(&self, programs: &[Program], places: &[Place<'_>]) -> Vec<Pace> {
-        let all = || (0..places.len()).map(|at| (at, &programs[places[at].program]));
-        let parts = all().map(|(at, program)| &program.cycle.parts()[places[at].part]);
-        let parts: Vec<&Part> = parts.collect();
-        let behaviours: Vec<_> = parts.iter().map(|part| part.behaviour).collect();
-        let runnable = all().map(|(at, program)| self.runnable(program, &places[at]));
-        let mut runnable: Vec<f64> = runnable.collect();
-        let serves = all().filter(|(_, program)| program.job.app.service.is_some());
-        let serves: Vec<usize> = serves.map(|(at, _)| at).collect();
-        let mut solution = Solution::default();
-        let (mut running, mut loans, mut computing) = (Vec::new(), Vec::new(), Vec::new());
-        let rounds = if serves.is_empty() { 1 } else { SERVICE_ROUNDS };
+    fn find(&self, places: &[Place<'_>]) -> Vec<Pace> {
+        let behaviours: Vec<_> = places.iter().map(|place| place.part().behaviour).collect();
+        let mut runnable: Vec<f64> = places.iter().map(|place| self.runnable(place)).collect();
+        let serves = |at: &usize| places[*at].app().service.is_some();
+        let services: Vec<usize> = (0..places.len()).filter(serves).collect();
+        let mut occupancy = Occupancy::idle(&self.machine, 0);
+        let (mut solution, mut computing) = (Solution::default(), Vec::new());
+        let rounds = if services.is_empty() {
+            1
+        } else {
+            SERVICE_ROUNDS
+        };
         for round in 0..rounds {
-            if round > 0 {
-                for &at in &serves {
-                    let program = &programs[places[at].program];
-                    if let Some(wanted) = program.alone.get(places[at].part) {
-                        let ipc = solution.apps[at].ipc().max(1e-9);
-                        let busy = wanted / ipc / self.machine.spec.clock_hz;
-                        runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
-                    }
+            for &at in services.iter().filter(|_| round > 0) {
+                let Place { program, part, .. } = places[at];
+                if let Some(wanted) = program.alone.get(part) {
+                    let ipc = solution.apps[at].ipc().max(1e-9);
+                    let busy = wanted / ipc / self.machine.spec.clock_hz;
+                    runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
                 }
             }
-            let computes = |(at, program): (usize, &Program)| match parts[at].parallel {
-                true => program.job.app.computing(runnable[at]),
-                false => runnable[at],
-            };
-            computing = all().map(computes).collect();
-            let occupancy = self.occupancy(programs, places, &computing);
-            running = (0..places.len()).map(|at| occupancy.running(at)).collect();
-            let loan = |at: usize| {
-                let of = |set| Loan::of(&occupancy, at, set, self.waiting(computing[at], set));
-                places[at].set.map_or_else(Loan::default, of)
-            };
-            loans = (0..places.len()).map(loan).collect();
+            let of = places.iter().zip(&runnable);
+            let computes = of.map(|(place, &runnable)| match place.part().parallel {
+                true => place.app().computing(runnable),
+                false => runnable,
+            });
+            computing = computes.collect();
+            occupancy = self.occupancy(places, &computing);
             solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
         }
-        let total: f64 = runnable.iter().sum();
+        let threads = places.iter().map(|place| self.runnable_threads(place));
+        let (total, threads) = (runnable.iter().sum(), threads.sum());
         let nodes = self.machine.nodes();
-        let threads = |place| self.runnable_threads(programs, place);
-        let threads = places.iter().map(threads).sum();
-        let pace = |(at, program): (usize, &Program)| {
+        let pace = |(at, place): (usize, &Place<'_>)| {
+            let loan = |set| Loan::of(&occupancy, at, set, self.waiting(computing[at], set));
             let seen = Seen {
-                part: parts[at],
                 runnable: runnable[at],
                 waiting: (runnable[at] - computing[at]).max(0.0),
-                running: running[at],
+                running: occupancy.running(at),
                 total,
                 threads,
                 speed: solution.apps[at],
-                loan: loans[at],
+                loan: place.set.map_or_else(Loan::default, loan),
                 misses_on_socket: &solution.misses_on_socket[at * nodes..][..nodes],
             };
-            self.pace(program, &places[at], &seen)
+            self.pace(place, &seen)
         };
-        all().map(pace).collect()
+        places.iter().enumerate().map(pace).collect()
     }
 
-    fn runnable(&self, program: &Program, place: &Place<'_>) -> f64 {
-        let app = &program.job.app;
-        if !program.cycle.parts()[place.part].parallel {
+    fn runnable(&self, place: &Place<'_>) -> f64 {
+        let (app, program) = (place.app(), place.program);
+        if !place.part().parallel {
             return 1.0;
         }
-        let follows = app.openmp && self.teams == Teams::Follow;
-        let threads = match (app.service, place.set) {
-            (
-                Some(Service::Latency {
-                    arrivals_per_s,
-                    demand_s,
-                    ..
-                }),
-                _,
-            ) => {
-                return arrivals_per_s * demand_s;
+        if let Some(requests) = app.requests() {
+            return requests.arrivals_per_s * requests.demand_s;
+        }
+        let threads = match place.set {
+            Some(set) if app.openmp && self.teams == Teams::Follow => {
+                program.threads.min(set.len())
             }
-            (_, Some(set)) if follows => program.threads.min(set.len()),
             _ => program.threads,
         };
         f64::from(threads) * app.duty
     }
 
     /// Threads that may want to run at the same time.
-    pub(crate) fn runnable_threads(&self, programs: &[Program], place: &Place<'_>) -> f64 {
-        let program = &programs[place.program];
-        match program.job.app.service {
-            Some(_) => f64::from(program.threads) * program.job.app.duty,
-            None => self.runnable(program, place),
+    pub(crate) fn runnable_threads(&self, place: &Place<'_>) -> f64 {
+        match place.app().service {
+            Some(_) => f64::from(place.program.threads) * place.app().duty,
+            None => self.runnable(place),
         }
     }
 
@@ -218,51 +215,42 @@ impl Speeds {
         }
     }
 
-    fn occupancy(&self, programs: &[Program], places: &[Place<'_>], runnable: &[f64]) -> Occupancy {
+    fn occupancy(&self, places: &[Place<'_>], runnable: &[f64]) -> Occupancy {
+        let machine = &self.machine;
         if places.iter().all(|place| place.set.is_none()) {
-            return Occupancy::pool(&self.machine, runnable);
+            return Occupancy::pool(machine, runnable);
         }
-        let mut occupancy = Occupancy::idle(&self.machine, places.len());
+        let mut occupancy = Occupancy::idle(machine, places.len());
         for (at, place) in places.iter().enumerate() {
-            let set = place.set.unwrap_or_else(|| self.machine.topology().cpus());
-            if programs[place.program].job.app.service.is_some() {
-                occupancy.spread(&self.machine, at, runnable[at], set);
-            } else {
-                occupancy.confine(&self.machine, at, runnable[at], set);
+            let set = place.set.unwrap_or_else(|| machine.topology().cpus());
+            match place.app().service {
+                Some(_) => occupancy.spread(machine, at, runnable[at], set),
+                None => occupancy.confine(machine, at, runnable[at], set),
             }
         }
         occupancy.divide();
-        let waiting = |at: usize, set: &CpuSet| self.waiting(runnable[at], set);
+        let parties = places.iter().enumerate().filter_map(|(app, place)| {
+            let own = place.set?;
+            Some(Party {
+                app,
+                own,
+                rank: place.rank,
+                waiting: self.waiting(runnable[app], own),
+            })
+        });
+        let parties: Vec<Party<'_>> = parties.collect();
         match self.lending {
             Lending::Never => {}
-            Lending::WholeCores => {
-                let sets = places.iter().enumerate();
-                let sets = sets.filter_map(|(at, place)| Some((at, place.set?)));
-                let borrowers = sets.map(|(at, set)| (at, waiting(at, set), set));
-                let borrowers: Vec<_> =
-                    borrowers.filter(|(_, waiting, _)| *waiting > 0.0).collect();
-                occupancy.lend(&self.machine, &borrowers);
-            }
+            Lending::WholeCores => occupancy.lend(machine, &parties),
             Lending::OneWay(siblings) => {
-                let places = places.iter().enumerate();
-                let parties = places.filter_map(|(app, place)| {
-                    let (own, rank) = place.set.zip(place.rank)?;
-                    Some(Party {
-                        app,
-                        own,
-                        rank,
-                        waiting: waiting(app, own),
-                    })
-                });
-                let parties: Vec<Party<'_>> = parties.collect();
-                lending::lend(&mut occupancy, &self.machine, &parties, siblings);
+                lending::lend(&mut occupancy, machine, &parties, siblings);
             }
         }
         occupancy
     }
 
-    fn pace(&self, program: &Program, place: &Place<'_>, seen: &Seen<'_>) -> Pace {
-        let app = &program.job.app;
+    fn pace(&self, place: &Place<'_>, seen: &Seen<'_>) -> Pace {
+        let (app, program) = (place.app(), place.program);
         let contexts = f64::from(self.machine.contexts());
         let (cpus, crowding) = match place.set {
             Some(set) => {
@@ -271,72 +259,62 @@ impl Speeds {
             }
             None => (contexts, seen.total / contexts),
         };
-        let kept = match (place.set, seen.part.parallel) {
-            (Some(_), true) => waiting::on_own_cpus(&self.constants, app, crowding),
-            (None, true) => waiting::in_pool(&self.constants, app, crowding),
-            (None, false) => Kept {
-                at_barriers: 1.0,
-                ..waiting::in_pool(&self.constants, app, crowding)
-            },
-            (Some(_), false) => Kept::ALL,
-        };
+        let (own_cpus, parallel) = (place.set.is_some(), place.part().parallel);
+        let kept = waiting::kept(&self.constants, app, crowding, own_cpus, parallel);
         let speed = seen.speed;
-        let remote_penalty = self.remote_penalty(program, &speed);
+        let remote_penalty = self.remote_penalty(app, &speed);
         let balanced = match place.set {
             None if crowding > 1.0 => 1.0 - self.balancer_loss(program, remote_penalty),
             _ => 1.0,
         };
-        let useful = speed.instructions_per_s * kept.share() * balanced;
+        let useful = speed.instructions * kept.share() * balanced;
         let spinning = |cycles: f64| if app.spin { cycles } else { 0.0 };
-        let at_barriers = spinning(speed.cycles_per_s * (1.0 - kept.at_barriers));
+        let at_barriers = spinning(speed.cycles * (1.0 - kept.at_barriers));
         // Threads without a chunk spin until the slowest has done its own.
         let at_loops = spinning(seen.waiting * self.machine.spec.clock_hz);
         let spin_ipc = self.constants.spin_ipc;
         let spun = at_barriers * spin_ipc + at_loops * spin_ipc;
-        let scale = kept.share() * balanced;
         let alone = program.alone.get(place.part).copied();
         // A service does no more than is requested.
         let done = match (app.service, alone) {
             (Some(_), Some(alone)) => useful.min(alone),
             _ => useful,
         };
-        let p99_s = alone.and_then(|alone| {
+        let latency = app.requests().zip(alone).map(|(requests, alone)| {
             let queued = seen.threads / contexts;
             let delay_s = if place.set.is_none() && queued > 1.0 {
                 self.constants.wake_delay_slices * (queued - 1.0) * self.constants.slice_s(queued)
             } else {
                 0.0
             };
-            self.latency_p99_s(app, alone, &speed, cpus)
-                .map(|latency_s| latency_s + delay_s)
+            // A request takes longer when its instructions take more cycles.
+            let instructions = alone / requests.arrivals_per_s;
+            let now_s = instructions / speed.ipc().max(1e-9) / self.machine.spec.clock_hz;
+            let waits_s = service::waiting_p99_s(requests.arrivals_per_s, now_s, cpus);
+            let p99_s = requests.tail_s * now_s / requests.demand_s + waits_s + delay_s;
+            (p99_s, requests.tail_s / p99_s)
         });
-        let progress = match (app.service, p99_s) {
-            (Some(Service::Latency { tail_s, .. }), Some(p99_s)) => tail_s / p99_s,
-            _ => done / alone.unwrap_or(1.0),
-        };
+        let scale = kept.share() * balanced;
+        let mut events = Events::default();
+        events.add(&speed, scale);
+        events.cycles = speed.cycles + at_loops;
+        events.instructions = done + spun;
         Pace {
-            progress,
-            events: Events {
-                cycles: speed.cycles_per_s + at_loops,
-                instructions: done + spun,
-                misses: speed.misses_per_s * scale,
-                intra_socket: speed.intra_socket_per_s * scale,
-                inter_socket: speed.inter_socket_per_s * scale,
-                stalls: speed.stalls_per_s * scale,
-            },
-            requested: self.requested(seen, scale),
-            p99_s,
+            progress: latency.map_or(done / alone.unwrap_or(1.0), |(_, progress)| progress),
+            events,
+            requested: self.requested(place, seen, scale),
+            p99_s: latency.map(|(p99_s, _)| p99_s),
             remote_penalty,
             loan: seen.loan,
         }
     }
 
     /// Memory traffic by node, if it is reported.
-    fn requested(&self, seen: &Seen<'_>, scale: f64) -> Vec<Requested> {
+    fn requested(&self, place: &Place<'_>, seen: &Seen<'_>, scale: f64) -> Vec<Requested> {
         if self.traffic == Traffic::Unreported {
             return Vec::new();
         }
-        let (behaviour, nodes) = (seen.part.behaviour, self.machine.nodes());
+        let (behaviour, nodes) = (place.part().behaviour, self.machine.nodes());
         let of = |(node, misses): (usize, &f64)| {
             let total = misses * scale * LINE_BYTES;
             Requested {
@@ -345,22 +323,6 @@ impl Speeds {
             }
         };
         seen.misses_on_socket.iter().enumerate().map(of).collect()
-    }
-
-    /// Latency of a service with `alone` instructions per second, at this speed on so many CPUs: a request takes longer
-    /// when its instructions take more cycles.
-    fn latency_p99_s(&self, app: &AppModel, alone: f64, speed: &Speed, cpus: f64) -> Option<f64> {
-        let Some(Service::Latency {
-            arrivals_per_s,
-            demand_s,
-            tail_s,
-        }) = app.service
-        else {
-            return None;
-        };
-        let instructions = alone / arrivals_per_s;
-        let now_s = instructions / speed.ipc().max(1e-9) / self.machine.spec.clock_hz;
-        Some(tail_s * now_s / demand_s + service::waiting_p99_s(arrivals_per_s, now_s, cpus))
     }
 
     /// Share of its time that an application loses to Linux's load balancer with more runnable threads than contexts; with
@@ -388,20 +350,19 @@ impl Speeds {
             return 0.0;
         }
         let crowding = f64::from(old.len()) / f64::from(new.len().max(1));
-        let kept = waiting::on_own_cpus(&self.constants, app, crowding).share();
+        let kept = waiting::kept(&self.constants, app, crowding, true, true).share();
         app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept)
     }
 
     /// Share of its time that a thread loses while its data are on its old node: the share that was local there is
     /// remote, and of the rest, spread evenly, one part is now local. Data on one home node stay where they are.
-    fn remote_penalty(&self, program: &Program, speed: &Speed) -> f64 {
-        let app = &program.job.app;
+    fn remote_penalty(&self, app: &AppModel, speed: &Events) -> f64 {
         let others = self.machine.nodes() - 1;
-        if speed.cycles_per_s <= 0.0 || others == 0 || app.home_node.is_some() {
+        if speed.cycles <= 0.0 || others == 0 || app.home_node.is_some() {
             return 0.0;
         }
         let gone_away = app.local_share - (1.0 - app.local_share) / others as f64;
-        let misses = speed.misses_per_s / speed.cycles_per_s * self.machine.spec.clock_hz;
+        let misses = speed.misses / speed.cycles * self.machine.spec.clock_hz;
         let extra =
             misses * gone_away.max(0.0) * self.machine.mean_remote_s() / app.overlapping_misses;
         extra / (1.0 + extra)
@@ -409,7 +370,6 @@ impl Speeds {
 }
 
 struct Seen<'a> {
-    part: &'a Part,
     runnable: f64,
     /// Of these, threads that wait for the slowest of an uneven loop.
     waiting: f64,
@@ -419,7 +379,7 @@ struct Seen<'a> {
     total: f64,
     /// Threads that a woken one may find before it, including those of services.
     threads: f64,
-    speed: Speed,
+    speed: Events,
     loan: Loan,
     misses_on_socket: &'a [f64],
 }

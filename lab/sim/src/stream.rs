@@ -54,7 +54,7 @@ fn best(machine: &Machine, constants: &Constants, app: &Behaviour, socket: usize
     let received = |count: usize| {
         let set: CpuSet = cpus.iter().take(count).collect();
         let speed = solve_spread(machine, constants, &[(*app, set)]).apps[0];
-        speed.misses_per_s * LINE_BYTES
+        speed.misses * LINE_BYTES
     };
     (1..=cpus.len() as usize).map(received).fold(0.0, f64::max)
 }

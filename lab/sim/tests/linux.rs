@@ -134,7 +134,7 @@ fn the_mean_field_of_linux_is_within_three_per_cent_of_single_run_queues() {
             let constants = Constants::default();
             let solution = solve(&machine, &constants, &behaviours, occupancy);
             let apps = solution.apps.into_iter();
-            apps.map(|s| s.instructions_per_s).collect::<Vec<f64>>()
+            apps.map(|s| s.instructions).collect::<Vec<f64>>()
         };
         let moments = played(&machine, &runnable, 7);
         let mut granular = vec![0.0; case.len()];

@@ -50,7 +50,7 @@ fn under(constants: &Constants, machine: &Machine, app: &Behaviour, contexts: &[
     let mut occupancy = Occupancy::idle(machine, 1);
     occupancy.spread(machine, 0, contexts.len() as f64, &set);
     let solution = solve(machine, constants, &[*app], &occupancy);
-    1e9 * contexts.len() as f64 / solution.apps[0].instructions_per_s
+    1e9 * contexts.len() as f64 / solution.apps[0].instructions
 }
 
 fn close(found: f64, expected: f64, within: f64) {
@@ -188,7 +188,7 @@ fn scenario(machine: &str, apps: &[AppModel]) -> Scenario {
         machine: presets::machine(machine).unwrap(),
         constants: Constants::default(),
         jobs: jobs.collect(),
-        method: Method::For { seconds: 20.0 },
+        method: Method::For(20.0),
         teams: Teams::Follow,
         seed: 7,
         lending: Lending::Never,
@@ -213,9 +213,7 @@ impl Governor for Alternating {
         let set = self.sets[self.next].clone();
         self.next = 1 - self.next;
         let apps = observation.apps.iter().map(|app| app.app);
-        Decision {
-            sets: apps.map(|app: AppId| (app, set.clone())).collect(),
-        }
+        apps.map(|app: AppId| (app, set.clone())).collect()
     }
 }
 
@@ -272,10 +270,10 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit_and_another_one_does_not() {
         let mut scenario = scenario("hsw80", &apps);
         scenario.seed = seed;
         scenario.timeline = true;
-        scenario.method = Method::For { seconds: 60.0 };
+        scenario.method = Method::For(60.0);
         let topology = scenario.machine.topology().clone();
         let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
-        let mut governor = Controlled::new(controller, 1.0, Overhead::default());
+        let mut governor = Controlled::new(Box::new(controller), 1.0, Overhead::default());
         run(&scenario, Some(&mut governor as &mut dyn Governor))
     };
     assert_eq!(once(1), once(1));
@@ -459,9 +457,7 @@ impl Governor for Asking {
         let apps = observation.apps.iter();
         self.runnable
             .extend(apps.clone().map(|app| app.reading.runnable_threads));
-        Decision {
-            sets: apps.map(|app| (app.app, self.set.clone())).collect(),
-        }
+        apps.map(|app| (app.app, self.set.clone())).collect()
     }
 }
 
@@ -472,7 +468,7 @@ fn a_team_that_follows_reports_the_threads_it_has_and_another_all() {
     for (teams, expected) in [(Teams::Follow, 10), (Teams::Fixed, 80)] {
         let scenario = Scenario {
             teams,
-            method: Method::For { seconds: 3.5 },
+            method: Method::For(3.5),
             ..scenario("hsw80", &[app.clone()])
         };
         let set = "0-9".parse().unwrap();

@@ -55,7 +55,7 @@ fn outcome(
     };
     let topology = scenario.machine.topology().clone();
     let controller = Controller::new(config, topology).unwrap();
-    let mut governor = Controlled::new(controller, interval_s, Overhead::default());
+    let mut governor = Controlled::new(Box::new(controller), interval_s, Overhead::default());
     run(&scenario, Some(&mut governor as &mut dyn Governor))
 }
 

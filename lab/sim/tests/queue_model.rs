@@ -39,7 +39,7 @@ fn alone(mut app: AppModel) -> Behaviour {
 fn rate(machine: &Machine, constants: &Constants, app: Behaviour, cores: u32) -> f64 {
     let mut occupancy = Occupancy::idle(machine, 1);
     occupancy.spread(machine, 0, f64::from(cores), &CpuSet::first(cores));
-    solve(machine, constants, &[app], &occupancy).apps[0].instructions_per_s
+    solve(machine, constants, &[app], &occupancy).apps[0].instructions
 }
 
 /// NuPoCo's speedup on so many cores, for a core that asks once in `thinks_s`.

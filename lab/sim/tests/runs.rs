@@ -9,7 +9,7 @@ use mapper_model::{CpuRange, CpuSet, Qos};
 use mapper_pipeline::{Controller, OverheadBudget, PipelineConfig};
 use mapper_sim::{
     Constants, Controlled, Fixed, Governor, Job, Method, Outcome, Overhead, Scenario, Teams,
-    layouts, presets, run,
+    layouts, on_sets, presets, run,
 };
 
 fn scenario(machine: &str, apps: &[&str]) -> Scenario {
@@ -35,12 +35,6 @@ fn scenario(machine: &str, apps: &[&str]) -> Scenario {
     }
 }
 
-fn on(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
-    let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.zip(sets).collect());
-    run(scenario, Some(&mut fixed as &mut dyn Governor))
-}
-
 fn halves(scenario: &Scenario) -> Vec<CpuSet> {
     let half = scenario.machine.contexts() / 2;
     layouts::packed(&scenario.machine, &[half, half])
@@ -62,7 +56,7 @@ fn every_program_alone_under_plain_linux_has_the_speed_it_is_measured_by() {
 #[test]
 fn a_program_that_arrives_later_leaves_the_machine_to_the_others_until_then() {
     let mut later = scenario("hsw80", &["canneal", "swaptions"]);
-    later.method = Method::For { seconds: 30.0 };
+    later.method = Method::For(30.0);
     let together = run(&later, None);
     later.jobs[1].arrives_s = 20.0;
     let outcome = run(&later, None);
@@ -98,7 +92,7 @@ fn steps_that_are_never_long_give_the_same_as_events() {
         };
         let [one, other] = [&events, &steps].map(|scenario| {
             if governed {
-                on(scenario, halves(scenario))
+                on_sets(scenario, halves(scenario))
             } else {
                 run(scenario, None)
             }
@@ -117,8 +111,8 @@ fn steps_that_are_never_long_give_the_same_as_events() {
 #[test]
 fn sharing_programs_do_better_on_sockets_of_their_own() {
     let scenario = scenario("ivb40", &["SGD", "BSGD"]);
-    let packed = on(&scenario, halves(&scenario));
-    let spread = on(&scenario, layouts::spread(&scenario.machine, &[20, 20]));
+    let packed = on_sets(&scenario, halves(&scenario));
+    let spread = on_sets(&scenario, layouts::spread(&scenario.machine, &[20, 20]));
     for (a, b) in packed.apps.iter().zip(&spread.apps) {
         assert!(
             a.speed > 1.1 * b.speed,
@@ -133,8 +127,8 @@ fn sharing_programs_do_better_on_sockets_of_their_own() {
 #[test]
 fn programs_that_only_compute_do_as_well_anywhere() {
     let scenario = scenario("hsw80", &["swaptions", "CPU"]);
-    let packed = on(&scenario, halves(&scenario));
-    let spread = on(&scenario, layouts::spread(&scenario.machine, &[40, 40]));
+    let packed = on_sets(&scenario, halves(&scenario));
+    let spread = on_sets(&scenario, layouts::spread(&scenario.machine, &[40, 40]));
     for (a, b) in packed.apps.iter().zip(&spread.apps) {
         assert!((a.speed / b.speed - 1.0).abs() < 0.02, "{}", a.name);
     }
@@ -200,14 +194,14 @@ fn governed_in_short_intervals(budget: OverheadBudget) -> Outcome {
     let mut short = scenario("hsw80", &["moldyn", "ferret"]);
     short.jobs[1].threads = Some(322);
     short.teams = Teams::Follow;
-    short.method = Method::For { seconds: 20.0 };
+    short.method = Method::For(20.0);
     let topology = short.machine.topology().clone();
     let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
     let overhead = Overhead {
         decision_s: short.constants.decision_s,
         everywhere: 0.0,
     };
-    let mut governor = Controlled::new(controller, 0.02, overhead).within(budget);
+    let mut governor = Controlled::new(Box::new(controller), 0.02, overhead).within(budget);
     run(&short, Some(&mut governor as &mut dyn Governor))
 }
 
@@ -232,7 +226,7 @@ fn a_team_that_does_not_divide_the_chunks_loses_a_whole_round() {
     scenario.teams = Teams::Follow;
     let speed = |scenario: &Scenario, cpus| {
         let set = layouts::packed(&scenario.machine, &[cpus]);
-        on(scenario, set).apps[0].speed
+        on_sets(scenario, set).apps[0].speed
     };
     let even = speed(&scenario, 36) / speed(&scenario, 40);
     scenario.jobs[0].app.loop_chunks = Some(80);
@@ -262,7 +256,7 @@ fn who_spins_at_an_uneven_loop_looks_busy() {
     let cpu_time = |chunks, spin| {
         let mut scenario = scenario("hsw80", &["conjgrad"]);
         scenario.teams = Teams::Follow;
-        scenario.method = Method::For { seconds: 9.0 };
+        scenario.method = Method::For(9.0);
         scenario.jobs[0].app.serial_share = 0.0;
         scenario.jobs[0].app.loop_chunks = chunks;
         scenario.jobs[0].app.spin = spin;

@@ -64,7 +64,7 @@ fn answer(_: &Value, case: &Value) -> anyhow::Result<Answered> {
         .into_iter()
         .zip(&solution.apps)
         .map(|(name, speed)| {
-            let giga = speed.instructions_per_s / 1e9;
+            let giga = speed.instructions / 1e9;
             (
                 name.clone(),
                 json!({"ginstr_per_s": giga, "ipc": speed.ipc()}),

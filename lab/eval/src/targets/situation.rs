@@ -9,7 +9,7 @@ use super::super::mix;
 use super::super::run_spec::RunSpec;
 use super::super::setting::Setting;
 use mapper_model::CpuSet;
-use mapper_sim::{AppModel, Constants, Machine, Occupancy, Speed, solve};
+use mapper_sim::{AppModel, Constants, Events, Machine, Occupancy, solve};
 
 /// The machine of the pair: SAM-MPH's with two sockets.
 const PAIR_MACHINE: &str = "ivb40";
@@ -40,7 +40,7 @@ struct Situation {
 
 impl Situation {
     /// How fast one thread on each of these places runs: socket, core, thread. None where the machine has no such place.
-    fn speed(&self, places: &[[u32; 3]]) -> Option<Speed> {
+    fn speed(&self, places: &[[u32; 3]]) -> Option<Events> {
         let places = places.iter().map(|place| self.machine.context_at(*place));
         let set = places.collect::<Option<CpuSet>>()?;
         let mut occupancy = Occupancy::idle(&self.machine, 1);
@@ -85,7 +85,7 @@ impl Model<'_> {
         for _ in 0..HALVINGS {
             pair.app.sharing_stalls = (low + high) / 2.0;
             let speed = pair.speed(&TWO_SOCKETS)?;
-            if speed.inter_socket_per_s < EVENTS_PER_CYCLE * speed.cycles_per_s {
+            if speed.inter_socket < EVENTS_PER_CYCLE * speed.cycles {
                 low = pair.app.sharing_stalls;
             } else {
                 high = pair.app.sharing_stalls;
@@ -97,7 +97,7 @@ impl Model<'_> {
     /// Gain of a pair that shares data, from two sockets to one [SAM-MPH Fig. 1].
     pub(super) fn pair_gain(&self, stalls_per_event: f64) -> Option<f64> {
         let pair = self.pair(stalls_per_event)?;
-        let of = |places| Some(pair.speed(places)?.instructions_per_s);
+        let of = |places| Some(pair.speed(places)?.instructions);
         Some(of(&ONE_SOCKET)? / of(&TWO_SOCKETS)?)
     }
 
@@ -106,7 +106,7 @@ impl Model<'_> {
     pub(super) fn same_core_from(&self) -> Option<f64> {
         let better = |stalls: f64| {
             let pair = self.pair(stalls)?;
-            let of = |places| Some(pair.speed(places)?.instructions_per_s);
+            let of = |places| Some(pair.speed(places)?.instructions);
             Some(of(&ONE_CORE)? > of(&ONE_SOCKET)?)
         };
         let (mut low, mut high) = (1.0, 0.999 * MOST_STALLS);
@@ -129,7 +129,7 @@ impl Model<'_> {
         let situation = self.situation("opt48", "streamcluster-roi")?;
         let near = [0, 1, 2, 3, 4, 5].map(|core| [0, core, 0]);
         let far = [0, 1, 2, 3, 4, 5].map(|socket| [socket, 0, 0]);
-        let of = |places: &[[u32; 3]]| Some(situation.speed(places)?.instructions_per_s);
+        let of = |places: &[[u32; 3]]| Some(situation.speed(places)?.instructions);
         Some(of(&near)? / of(&far)?)
     }
 }

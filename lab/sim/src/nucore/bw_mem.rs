@@ -12,7 +12,7 @@ use super::allocation::AllocationError;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
-use crate::performance::{Speed, solve_spread};
+use crate::performance::{Events, solve_spread};
 use crate::stream::streaming;
 use mapper_model::CpuSet;
 use mapper_predict::nucore::{self, MachineSpec, Pair};
@@ -89,7 +89,7 @@ impl Bench<'_> {
         });
         let programs: Vec<(Behaviour, CpuSet)> = programs.collect();
         let solution = solve_spread(self.machine, self.constants, &programs);
-        let gb_per_s = |speed: &Speed| speed.misses_per_s * LINE_BYTES / 1e9;
+        let gb_per_s = |speed: &Events| speed.misses * LINE_BYTES / 1e9;
         solution.apps.iter().take(counted).map(gb_per_s).sum()
     }
 

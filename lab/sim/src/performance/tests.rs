@@ -50,11 +50,7 @@ fn programs_on_a_socket_share_its_cache_and_those_elsewhere_do_not() {
     ] {
         let apps: Vec<_> = sets.iter().map(|set| (&app, *set)).collect();
         let speed = on(&hsw80(), &apps).apps[0];
-        close(
-            1e3 * speed.misses_per_s / speed.instructions_per_s,
-            expected,
-            1e-9,
-        );
+        close(1e3 * speed.misses / speed.instructions, expected, 1e-9);
     }
 }
 
@@ -80,7 +76,7 @@ fn only_the_memory_of_its_home_is_busy_for_a_program_with_all_data_there() {
     app.misses_per_kilo = [5.0, 5.0];
     app.home_node = Some(2);
     let solution = on(&machine, &[(&app, "0-9")]);
-    let bytes_per_s = solution.apps[0].misses_per_s * LINE_BYTES;
+    let bytes_per_s = solution.apps[0].misses * LINE_BYTES;
     let busy = &solution.memory_utilisation;
     assert_eq!([busy[0], busy[1], busy[3]], [0.0; 3]);
     // Ten threads keep more than one of them waiting for it: some bandwidth is lost.
@@ -103,7 +99,7 @@ fn bandwidth_is_lost_in_proportion_to_the_streams_beyond_the_first() {
     app.overlapping_misses = 4.0;
     let bytes_per_s = |threads: u32| {
         let set = format!("0-{}", threads - 1);
-        on(&machine, &[(&app, &set)]).apps[0].misses_per_s * LINE_BYTES
+        on(&machine, &[(&app, &set)]).apps[0].misses * LINE_BYTES
     };
     // Four, seven and thirteen streams: a quarter of the quarter, half of it, all of it.
     for (threads, left) in [(4, 0.9375), (7, 0.875), (13, 0.75), (16, 0.75)] {
@@ -149,11 +145,8 @@ fn events_are_counted_by_place_and_cost_what_the_program_sets() {
     let mut app = sharing();
     app.stalls_per_event = 400.0;
     let speed = on(&hsw80(), &[(&app, "0,1,10,11")]).apps[0];
-    for (events_per_s, partners) in [
-        (speed.inter_socket_per_s, 2.0),
-        (speed.intra_socket_per_s, 1.0),
-    ] {
-        let per_instruction = events_per_s / speed.instructions_per_s;
+    for (events_per_s, partners) in [(speed.inter_socket, 2.0), (speed.intra_socket, 1.0)] {
+        let per_instruction = events_per_s / speed.instructions;
         close(per_instruction, partners / 3.0 * 1e-3 / 400.0, 1e-9);
     }
 }
@@ -164,6 +157,6 @@ fn it_makes_no_difference_which_of_several_equal_places_is_taken() {
     let [first, second] = [["0-4,40-44", "5-9,10-19"], ["30-34,70-74", "35-39,20-29"]]
         .map(|sets| on(&hsw80(), &[(&sgd, sets[0]), (&canneal, sets[1])]).apps);
     for (found, expected) in second.iter().zip(&first) {
-        close(found.instructions_per_s, expected.instructions_per_s, 1e-6);
+        close(found.instructions, expected.instructions, 1e-6);
     }
 }

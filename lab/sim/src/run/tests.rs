@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::{self, app, set};
-use crate::governor::Decision;
+use crate::governor::{Controlled, Decision};
 use crate::scenario::Job;
 
 fn job(name: &str, of: &str) -> Job {
@@ -32,39 +32,18 @@ fn the_share_that_moves_is_what_one_place_has_more_of_than_before() {
     }
 }
 
-/// Fixed sets, and decisions once a second that take their time.
-struct Costly {
-    sets: Fixed,
-    overhead: Overhead,
-}
-
-impl Governor for Costly {
-    fn interval_s(&self) -> f64 {
-        1.0
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead
-    }
-
-    fn decide(&mut self, observation: &Observation) -> Decision {
-        self.sets.decide(observation)
-    }
-}
-
 #[test]
 fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers() {
     let mut jobs = vec![job("first", "swaptions"), job("second", "swaptions")];
     let speeds = |jobs: &[Job], decision_s: f64, everywhere: f64| {
         let sets = [("first", "0-9"), ("second", "10-19")];
         let sets = sets.map(|(name, cpus)| (name.to_owned(), set(cpus)));
-        let mut costly = Costly {
-            sets: Fixed::new(sets.to_vec()),
-            overhead: Overhead {
-                decision_s,
-                everywhere,
-            },
+        let overhead = Overhead {
+            decision_s,
+            everywhere,
         };
+        let fixed = Box::new(Fixed::new(sets.to_vec()));
+        let mut costly = Controlled::new(fixed, 1.0, overhead);
         let governor = Some(&mut costly as &mut dyn Governor);
         let outcome = run(&fixtures::scenario(jobs.to_vec()), governor);
         [0, 1].map(|app| outcome.apps[app].speed)
@@ -125,10 +104,7 @@ fn a_program_that_starts_anew_is_another_application_for_every_policy() {
 fn a_set_that_is_given_again_costs_nothing() {
     let scenario = fixtures::scenario(vec![job("only", "SGD")]);
     let sets = || Fixed::new(vec![("only".to_owned(), set("0-9"))]);
-    let mut again = Costly {
-        sets: sets(),
-        overhead: Overhead::default(),
-    };
+    let mut again = Controlled::new(Box::new(sets()), 1.0, Overhead::default());
     let once = run(&scenario, Some(&mut sets() as &mut dyn Governor));
     let twenty_times = run(&scenario, Some(&mut again as &mut dyn Governor));
     assert_eq!((once.rewrites, twenty_times.rewrites), (1, 1));

@@ -31,15 +31,13 @@ fn paces(constants: &Constants, programs: &[(&AppModel, u32, Option<&str>)]) -> 
             speeds.program(&job("program", (*app).clone(), Some(*threads)), number)
         });
     let programs: Vec<Program> = programs.collect();
-    let places = sets.iter().enumerate().map(|(program, set)| Place {
+    let places = programs.iter().zip(&sets).map(|(program, set)| Place {
         program,
         part: 0,
         set: set.as_ref(),
         rank: None,
     });
-    speeds
-        .paces(&programs, &places.collect::<Vec<_>>())
-        .to_vec()
+    speeds.paces(&places.collect::<Vec<_>>()).to_vec()
 }
 
 /// The pace of one program on a set.
