@@ -2,7 +2,7 @@
 //!
 //! A group with `cpu.idle=1` runs only where no other wants to, at full speed where it is alone. A program may so be
 //! given another's CPUs beside its own at idle priority: it gives way there immediately. It cannot lend its own to that
-//! other in turn. So programs are put into an order ([`Order`]) and idle CPUs go down that order only ([`Rank`]); nested
+//! other in turn. So programs are put into an order ([`Order`]) and idle CPUs go down that order only; nested
 //! groups can express any length. Programs with nothing to borrow for stand first, then those that left most CPUs idle.
 //!
 //! Units: threads, CPUs, seconds. Costs ([`Loan::costs`]): evicted threads wait up to a period of the balancer for
@@ -25,18 +25,32 @@ const BORROWS: f64 = 1.0;
 /// By how much more of its CPUs a program has to leave idle to be put before another.
 const CLEARLY: f64 = 0.05;
 
-/// A place in the order: idle CPUs go from lower to higher ones.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Rank(pub(crate) u32);
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party<'a> {
     pub(crate) app: usize,
     pub(crate) own: &'a CpuSet,
-    /// Its place in the order, once it is known.
-    pub(crate) rank: Option<Rank>,
+    /// Its place in the order, once it is known: idle CPUs go from lower to higher ones.
+    pub(crate) rank: Option<usize>,
     /// Threads without a CPU of their own that may run elsewhere.
     pub(crate) waiting: f64,
+}
+
+/// Lends idle cores at no cost to all with waiting threads, in proportion to these.
+pub(crate) fn lend_cores(occupancy: &mut Occupancy, machine: &Machine, parties: &[Party<'_>]) {
+    let (cores, contexts) = (machine.cores() as usize, machine.contexts() as usize);
+    let is_idle = |context: usize| occupancy.row(context).iter().all(|share| *share <= 0.0);
+    let idle: Vec<usize> = (0..contexts)
+        .filter(|context| (context % cores..contexts).step_by(cores).all(is_idle))
+        .collect();
+    let total: f64 = parties.iter().map(|party| party.waiting).sum();
+    let share = (total / idle.len() as f64).min(1.0);
+    for context in idle.into_iter().filter(|_| total > 0.0) {
+        for party in parties {
+            if !party.own.contains(CpuId(context as u32)) {
+                occupancy.add(context, party.app, share * party.waiting / total);
+            }
+        }
+    }
 }
 
 /// Spreads waiting threads over the idle CPUs of programs before theirs: idle cores first, then second contexts, as Linux
@@ -212,9 +226,8 @@ impl Order {
     }
 
     /// The place of a program, once it is known.
-    pub(crate) fn rank(&self, program: usize) -> Option<Rank> {
-        let at = self.order.iter().position(|p| *p == program)?;
-        Some(Rank(at as u32))
+    pub(crate) fn rank(&self, program: usize) -> Option<usize> {
+        self.order.iter().position(|p| *p == program)
     }
 }
 
@@ -224,7 +237,7 @@ mod tests {
     use crate::fixtures::{hsw80, set};
 
     /// A serial part on the first core of ten, 80 threads on the other 60 CPUs, and so many of these that would borrow.
-    fn lent(ranks: [u32; 2], waiting: f64, siblings: Siblings) -> Occupancy {
+    fn lent(ranks: [usize; 2], waiting: f64, siblings: Option<Siblings>) -> Occupancy {
         let machine = hsw80();
         let sets = [set("0-9,40-49"), set("10-39,50-79")];
         let mut occupancy = Occupancy::idle(&machine, 2);
@@ -233,10 +246,13 @@ mod tests {
         let parties = [0, 1].map(|app| Party {
             app,
             own: &sets[app],
-            rank: Some(Rank(ranks[app])),
+            rank: Some(ranks[app]),
             waiting: [0.0, waiting][app],
         });
-        lend(&mut occupancy, &machine, &parties, siblings);
+        match siblings {
+            Some(siblings) => lend(&mut occupancy, &machine, &parties, siblings),
+            None => lend_cores(&mut occupancy, &machine, &parties),
+        }
         occupancy
     }
 
@@ -244,19 +260,24 @@ mod tests {
     fn idle_cpus_go_down_the_order_only_and_busy_cores_only_where_siblings_are_lent() {
         // 19 of the 20 CPUs are idle, of which one is the sibling of the serial part.
         for (ranks, siblings, running, sibling) in [
-            ([0, 1], Siblings::Lent, 79.0, [0.0, 1.0]),
-            ([1, 0], Siblings::Lent, 60.0, [0.0, 0.0]),
-            ([0, 1], Siblings::Kept, 78.0, [0.0, 0.0]),
+            ([0, 1], Some(Siblings::Lent), 79.0, [0.0, 1.0]),
+            ([1, 0], Some(Siblings::Lent), 60.0, [0.0, 0.0]),
+            ([0, 1], Some(Siblings::Kept), 78.0, [0.0, 0.0]),
+            // Whole cores go in any direction.
+            ([1, 0], None, 78.0, [0.0, 0.0]),
         ] {
             let found = lent(ranks, 20.0, siblings);
             assert!((found.running(1) - running).abs() < 1e-9);
             assert_eq!(found.row(40), sibling);
+            assert_eq!(found.row(0), [1.0, 0.0]);
+            let borrows = f64::from(u8::from(running > 60.0));
+            assert_eq!(found.row(41), [0.0, borrows]);
         }
     }
 
     #[test]
     fn idle_cores_are_taken_before_second_contexts() {
-        let occupancy = lent([0, 1], 9.0, Siblings::Lent);
+        let occupancy = lent([0, 1], 9.0, Some(Siblings::Lent));
         let on = |contexts: std::ops::Range<usize>| -> f64 {
             contexts.map(|c| occupancy.row(c)[1]).sum()
         };
@@ -307,7 +328,7 @@ mod tests {
         order.observe(3, &had(20.0, 20.0), 1.0);
         assert!(order.update());
         let ranks = [0, 1, 2, 3].map(|program| order.rank(program));
-        assert_eq!(ranks, [Some(Rank(2)), Some(Rank(1)), Some(Rank(0)), None]);
+        assert_eq!(ranks, [Some(2), Some(1), Some(0), None]);
         assert!(!order.update(), "nothing is new");
     }
 }

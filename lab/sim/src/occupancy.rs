@@ -6,7 +6,6 @@
 //!
 //! Invariant: no share is negative, and those of a context add up to at most 1.
 
-use crate::lending::Party;
 use crate::machine::Machine;
 use mapper_model::{CpuId, CpuSet};
 
@@ -77,28 +76,6 @@ impl Occupancy {
             left -= share * round.len() as f64;
             for &[.., context] in round {
                 self.add(context, app, share);
-            }
-        }
-    }
-
-    /// Lends idle cores to applications with more threads than CPUs, in proportion to these threads.
-    pub(crate) fn lend(&mut self, machine: &Machine, parties: &[Party<'_>]) {
-        let cores = machine.cores() as usize;
-        let contexts = machine.contexts() as usize;
-        let is_idle = |context: usize| self.row(context).iter().all(|share| *share <= 0.0);
-        let idle: Vec<usize> = (0..contexts)
-            .filter(|context| (context % cores..contexts).step_by(cores).all(is_idle))
-            .collect();
-        let total: f64 = parties.iter().map(|party| party.waiting).sum();
-        if idle.is_empty() || total <= 0.0 {
-            return;
-        }
-        let share = (total / idle.len() as f64).min(1.0);
-        for context in idle {
-            for party in parties {
-                if !party.own.contains(CpuId(context as u32)) {
-                    self.add(context, party.app, share * party.waiting / total);
-                }
             }
         }
     }
@@ -203,27 +180,6 @@ mod tests {
                 assert!(off.abs() < 1e-12, "{runnable} threads, context {context}");
             }
         }
-    }
-
-    #[test]
-    fn only_idle_cores_are_lent() {
-        let machine = hsw80();
-        let mut occupancy = Occupancy::idle(&machine, 2);
-        // A serial part on the first core of ten; 80 threads on the other 60 CPUs.
-        let many = set("10-39,50-79");
-        occupancy.confine(&machine, 0, 1.0, &set("0-9,40-49"));
-        occupancy.confine(&machine, 1, 80.0, &many);
-        let party = Party {
-            app: 1,
-            own: &many,
-            rank: None,
-            waiting: 20.0,
-        };
-        occupancy.lend(&machine, &[party]);
-        assert_eq!(occupancy.row(0), [1.0, 0.0]);
-        assert_eq!(occupancy.row(40), [0.0, 0.0], "the sibling stays free");
-        assert_eq!(occupancy.row(41), [0.0, 1.0]);
-        assert!((occupancy.running(1) - 78.0).abs() < 1e-9);
     }
 
     proptest! {

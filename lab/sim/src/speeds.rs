@@ -7,7 +7,7 @@ use crate::application::AppModel;
 use crate::constants::Constants;
 use crate::counters::Requested;
 use crate::cycle::{Cycle, Part};
-use crate::lending::{self, Loan, Party, Rank};
+use crate::lending::{self, Loan, Party};
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 use crate::performance::{Events, Solution, solve};
@@ -55,7 +55,7 @@ pub(crate) struct Place<'a> {
     pub(crate) part: usize,
     pub(crate) set: Option<&'a CpuSet>,
     /// Its place in the order of lending, if it takes part.
-    pub(crate) rank: Option<Rank>,
+    pub(crate) rank: Option<usize>,
 }
 
 impl<'a> Place<'a> {
@@ -122,7 +122,7 @@ impl Speeds {
             let words = place.set.map(CpuSet::as_words);
             key.push(words.map_or(u64::MAX, |words| words.len() as u64));
             key.extend_from_slice(words.unwrap_or(&[]));
-            key.push(place.rank.map_or(0, |rank| u64::from(rank.0) + 1));
+            key.push(place.rank.map_or(0, |rank| rank as u64 + 1));
         }
         if !self.kept.contains_key(&key) {
             let paces = self.find(places);
@@ -241,7 +241,7 @@ impl Speeds {
         let parties: Vec<Party<'_>> = parties.collect();
         match self.lending {
             Lending::Never => {}
-            Lending::WholeCores => occupancy.lend(machine, &parties),
+            Lending::WholeCores => lending::lend_cores(&mut occupancy, machine, &parties),
             Lending::OneWay(siblings) => {
                 lending::lend(&mut occupancy, machine, &parties, siblings);
             }
