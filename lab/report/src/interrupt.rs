@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 
 /// Set when the user presses Ctrl-C or the task is asked to end.
 #[derive(Clone, Default)]
@@ -31,9 +31,7 @@ impl Interrupt {
 
     /// Fails once the user wants to stop.
     pub fn check(&self) -> anyhow::Result<()> {
-        if self.is_raised() {
-            bail!("interrupted");
-        }
+        ensure!(!self.is_raised(), "interrupted");
         Ok(())
     }
 }

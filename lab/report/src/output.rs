@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 
 /// A file opened for writing.
 pub struct OutputFile {
@@ -20,23 +20,17 @@ pub struct OutputFile {
 impl OutputFile {
     /// Opens `path` for writing and leaves its contents as they are.
     pub fn claim(path: &Path) -> anyhow::Result<Self> {
-        if path == Path::new("-") {
-            bail!(
-                "- is no file, and standard output has the tables; name a file, or ./- if it is to be called so"
-            );
-        }
+        ensure!(
+            path != Path::new("-"),
+            "- is no file, and standard output has the tables; name a file, or ./- if it is to be called so"
+        );
         let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .with_context(|| format!("cannot write to {}; choose another file", path.display()))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            is_new,
-        })
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let refusal = || format!("cannot write to {}; choose another file", path.display());
+        let file = file.with_context(refusal)?;
+        let path = path.to_owned();
+        Ok(Self { path, file, is_new })
     }
 
     /// Where it is.
@@ -47,18 +41,12 @@ impl OutputFile {
     /// Replaces the contents.
     pub fn write(mut self, contents: &str) -> anyhow::Result<PathBuf> {
         // Terminals and pipes cannot be cut to length, and need not be.
-        if self
-            .file
-            .metadata()
-            .is_ok_and(|metadata| metadata.is_file())
-        {
-            self.file
-                .set_len(0)
-                .with_context(|| format!("empty {}", self.path.display()))?;
-        }
-        self.file
-            .write_all(contents.as_bytes())
-            .with_context(|| format!("write {}", self.path.display()))?;
+        let emptied = match self.file.metadata().is_ok_and(|of| of.is_file()) {
+            true => self.file.set_len(0),
+            false => Ok(()),
+        };
+        let written = emptied.and_then(|()| self.file.write_all(contents.as_bytes()));
+        written.with_context(|| format!("write {}", self.path.display()))?;
         self.is_new = false;
         Ok(self.path.clone())
     }
@@ -75,12 +63,8 @@ impl Drop for OutputFile {
 
 /// Makes sure that a folder can be written before hours are spent on what goes there.
 pub fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    let place = || {
-        format!(
-            "write to {}: give another folder with --out",
-            folder.display()
-        )
-    };
+    let name = folder.display();
+    let place = || format!("write to {name}: give another folder with --out");
     std::fs::create_dir_all(folder).with_context(place)?;
     let probe = folder.join(".mapper-eval-probe");
     std::fs::write(&probe, b"").with_context(place)?;
@@ -103,9 +87,6 @@ pub fn say(what: std::fmt::Arguments<'_>) {
 
 /// Prints results that are in safety already: a reader that is gone, such as `head`, has seen
 /// enough.
-///
-/// # Errors
-/// Any other failure to write.
 pub fn tell(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -118,15 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unwritable_path_is_named() {
-        let path = Path::new("/nonexistent/folder/out.json");
-        let Err(error) = OutputFile::claim(path) else {
-            panic!("claimed {}", path.display())
-        };
-        assert!(
-            error.to_string().contains("/nonexistent/folder/out.json"),
-            "{error}"
-        );
+    fn a_file_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [Path::new("/nonexistent/folder/out.json"), folder.path()] {
+            let error = OutputFile::claim(path)
+                .err()
+                .expect("a refusal")
+                .to_string();
+            assert!(error.contains(&*path.to_string_lossy()), "{error}");
+        }
     }
 
     #[test]
@@ -137,31 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_no_output_file() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(OutputFile::claim(folder.path()).is_err());
-    }
-
-    #[test]
-    fn old_contents_stay_until_the_new_ones_are_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        std::fs::write(&path, "the old and longer contents").unwrap();
-        let claimed = OutputFile::claim(&path).unwrap();
-        assert_eq!(
-            std::fs::read_to_string(&path).unwrap(),
-            "the old and longer contents"
-        );
-        claimed.write("new").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-    }
-
-    #[test]
-    fn a_claim_that_came_to_nothing_leaves_no_file() {
+    fn old_contents_stay_until_the_new_ones_are_there_and_a_vain_claim_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         drop(OutputFile::claim(&path).unwrap());
         assert!(!path.exists());
+        let old = "the old and longer contents";
+        std::fs::write(&path, old).unwrap();
+        let claimed = OutputFile::claim(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), old);
+        claimed.write("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
     }
 
     #[test]
@@ -174,10 +141,8 @@ mod tests {
         std::fs::write(&file, b"text").unwrap();
         for bad in [&file, Path::new("/proc/no")] {
             let error = format!("{:#}", check_writable(bad).unwrap_err());
-            assert!(
-                error.contains(bad.to_str().unwrap()) && error.contains("with --out"),
-                "{error}"
-            );
+            let parts = [bad.to_str().unwrap(), "with --out"];
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"text");
     }

@@ -33,14 +33,11 @@ pub fn estimate(count: usize, statistic: impl Fn(&[usize]) -> Option<f64>) -> Op
     let value = statistic(&all)?;
     let mut random = SplitMix64::new(0x6d61_7070_6572);
     let mut draw = all;
-    let mut drawn: Vec<f64> = (0..DRAWS)
-        .filter_map(|_| {
-            for place in &mut draw {
-                *place = below(&mut random, count);
-            }
-            statistic(&draw)
-        })
-        .collect();
+    let again = (0..DRAWS).filter_map(|_| {
+        draw.fill_with(|| below(&mut random, count));
+        statistic(&draw)
+    });
+    let mut drawn: Vec<f64> = again.collect();
     drawn.sort_by(f64::total_cmp);
     Some(Estimate {
         value,
@@ -73,18 +70,15 @@ pub fn median(values: &[f64]) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
+    match sorted.len() % 2 {
+        1 => Some(upper),
+        _ => Some((sorted.get(middle.checked_sub(1)?)? + upper) / 2.0),
     }
-    sorted
-        .get(middle.checked_sub(1)?)
-        .map(|lower| (lower + upper) / 2.0)
 }
 
 /// The geometric mean of ratios; nothing for no ratios or when one is not positive.
 pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut logarithms = 0.0;
-    let mut count = 0_u32;
+    let (mut logarithms, mut count) = (0.0, 0_u32);
     for ratio in ratios {
         if !(ratio > 0.0 && ratio.is_finite()) {
             return None;
@@ -111,29 +105,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_odd_count_is_the_middle_one() {
-        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
-    }
-
-    #[test]
-    fn the_median_of_an_even_count_is_between_the_middle_two() {
-        assert_eq!(median(&[4.0, 1.0, 100.0, 2.0]), Some(3.0));
-    }
-
-    #[test]
-    fn nothing_has_no_average() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(geometric_mean([]), None);
-    }
-
-    #[test]
-    fn doubling_and_halving_cancel_in_the_geometric_mean() {
+    fn an_average_is_the_middle_value_or_the_root_of_the_product() {
+        for (values, middle) in [
+            (&[9.0, 1.0, 2.0][..], Some(2.0)),
+            (&[4.0, 1.0, 100.0, 2.0], Some(3.0)),
+            (&[], None),
+        ] {
+            assert_eq!(median(values), middle);
+        }
+        // Doubling and halving cancel.
         let mean = geometric_mean([2.0, 0.5]).unwrap();
         assert!((mean - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn a_ratio_that_is_no_speedup_has_no_geometric_mean() {
+        assert_eq!(geometric_mean([]), None);
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(geometric_mean([1.0, bad]), None, "{bad}");
         }
@@ -153,29 +136,31 @@ mod tests {
         }
     }
 
-    fn of_median(values: &[f64]) -> Estimate {
-        let pick = |places: &[usize]| {
-            let drawn: Vec<f64> = places.iter().map(|&place| values[place]).collect();
-            median(&drawn)
+    /// The figure with its interval, of the median of values.
+    fn of_median(values: &[f64]) -> [f64; 3] {
+        let drawn = |places: &[usize]| {
+            places
+                .iter()
+                .map(|&place| values[place])
+                .collect::<Vec<_>>()
         };
-        estimate(values.len(), pick).unwrap()
+        let found = estimate(values.len(), |places| median(&drawn(places))).unwrap();
+        [found.value, found.low, found.high]
     }
 
-    /// Of three values, two or three of the draws are the least one in 7 of 27 cases, so both ends
-    /// of the interval are ends of the values.
     #[test]
-    fn three_values_cannot_bound_their_median() {
-        let found = of_median(&[30.0, 10.0, 20.0]);
-        assert_eq!((found.value, found.low, found.high), (20.0, 10.0, 30.0));
-    }
-
-    /// For the numbers 1 to 9 the median of a draw is at most k with the probability that 5 or more of
-    /// 9 draws are: binomial(9, k/9), 0.0014 for k = 1 and 0.0304 for k = 2. So 2.5 % is reached at
-    /// 2, and by symmetry 97.5 % at 8.
-    #[test]
-    fn nine_values_bound_their_median_by_the_second_and_the_eighth() {
-        let found = of_median(&[9.0, 2.0, 7.0, 4.0, 5.0, 6.0, 3.0, 8.0, 1.0]);
-        assert_eq!((found.value, found.low, found.high), (5.0, 2.0, 8.0));
+    fn the_interval_of_a_median_follows_from_how_likely_its_draws_are() {
+        // Of three values, two or three of the draws are the least one in 7 of 27 cases, so both ends
+        // of the interval are ends of the values.
+        assert_eq!(of_median(&[30.0, 10.0, 20.0]), [20.0, 10.0, 30.0]);
+        // For the numbers 1 to 9 the median of a draw is at most k with the probability that 5 or more of
+        // 9 draws are: binomial(9, k/9), 0.0014 for k = 1 and 0.0304 for k = 2. So 2.5 % is reached at
+        // 2, and by symmetry 97.5 % at 8.
+        let nine = [9.0, 2.0, 7.0, 4.0, 5.0, 6.0, 3.0, 8.0, 1.0];
+        assert_eq!(of_median(&nine), [5.0, 2.0, 8.0]);
+        // The same runs give the same interval, and none gives nothing.
+        assert_eq!(of_median(&nine), of_median(&nine));
+        assert_eq!(estimate(0, |_| None), None);
     }
 
     /// Both settings slow down together in the second half; the ratio never changes.
@@ -184,34 +169,24 @@ mod tests {
         let base = [2.0, 2.0, 2.0, 8.0, 8.0, 8.0];
         let own = [1.0, 1.0, 1.0, 4.0, 4.0, 4.0];
         let ratio = |places: &[usize]| {
-            let of = |values: &[f64]| {
-                median(&places.iter().map(|&p| values[p]).collect::<Vec<_>>()).unwrap()
-            };
-            Some(of(&base) / of(&own))
+            let of =
+                |values: &[f64]| median(&places.iter().map(|&p| values[p]).collect::<Vec<_>>());
+            Some(of(&base)? / of(&own)?)
         };
         let found = estimate(6, ratio).unwrap();
         assert_eq!((found.value, found.low, found.high), (2.0, 2.0, 2.0));
-    }
-
-    #[test]
-    fn the_same_runs_give_the_same_interval_and_none_gives_nothing() {
-        let values = [1.0, 5.0, 2.0, 8.0];
-        assert_eq!(of_median(&values), of_median(&values));
-        assert_eq!(estimate(0, |_| None), None);
     }
 
     /// The first outputs of the reference implementation for the seed 1234567.
     #[test]
     fn the_generator_is_the_published_one() {
         let mut random = SplitMix64::new(1_234_567);
-        let first = [0; 3].map(|_: u64| random.next_u64());
-        assert_eq!(
-            first,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
+        for published in [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ] {
+            assert_eq!(random.next_u64(), published);
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! Tables of text: for a terminal, for Markdown and for a page.
 
-use comfy_table::{
-    Cell, CellAlignment, ContentArrangement, Table as Grid, TableComponent, presets,
-};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, TableComponent, presets};
 use maud::{Markup, html};
 
 /// A table: the first column holds names, the others figures.
@@ -63,11 +61,11 @@ impl Table {
     pub fn terminal(&self) -> String {
         let mut grid = self.grid(presets::NOTHING);
         grid.set_style(TableComponent::HeaderLines, '─');
-        let header = self.header.iter().enumerate();
-        grid.set_header(header.map(|(place, name)| match place {
-            0 => name.clone(),
-            _ => in_lines(name),
-        }));
+        let mut header = self.header.clone();
+        for name in header.iter_mut().skip(1) {
+            *name = in_lines(name);
+        }
+        grid.set_header(header);
         format!("{}\n{grid}\n", self.title)
     }
 
@@ -94,8 +92,8 @@ impl Table {
         }
     }
 
-    fn grid(&self, preset: &str) -> Grid {
-        let mut grid = Grid::new();
+    fn grid(&self, preset: &str) -> comfy_table::Table {
+        let mut grid = comfy_table::Table::new();
         grid.load_preset(preset)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(&self.header);
@@ -130,39 +128,27 @@ fn in_lines(words: &str) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        Table {
-            title: "Speeds".to_owned(),
-            header: ["setting", "over plain"].map(String::from).to_vec(),
-            rows: vec![Row {
-                cells: ["a <b>", "1.5"].map(String::from).to_vec(),
-                mark: Mark::Own,
-            }],
-        }
-    }
-
     #[test]
-    fn figures_stand_below_the_end_of_their_header() {
-        let text = table().markdown();
+    fn figures_stand_below_the_end_of_their_header_and_markup_in_cells_stays_text() {
+        let texts = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let (cells, mark) = (texts(["a <b>", "1.5"]), Mark::Own);
+        let table = Table {
+            title: "Speeds".to_owned(),
+            header: texts(["setting", "over plain"]),
+            rows: vec![Row { cells, mark }],
+        };
+        let text = table.markdown();
         assert!(text.contains("| a <b>   |        1.5 |"), "{text}");
-        assert!(table().terminal().starts_with("Speeds\n"));
+        assert!(table.terminal().starts_with("Speeds\n"));
+        let html = table.html().0;
+        let row = "<tr class=\"own\"><td>a &lt;b&gt;</td>";
+        assert!(html.contains(row), "{html}");
     }
 
     #[test]
     fn long_names_of_columns_take_several_lines() {
-        assert_eq!(
-            in_lines("over Linux, passive waiting"),
-            "over Linux,\npassive waiting"
-        );
+        let lines = in_lines("over Linux, passive waiting");
+        assert_eq!(lines, "over Linux,\npassive waiting");
         assert_eq!(in_lines("setting"), "setting");
-    }
-
-    #[test]
-    fn markup_in_cells_stays_text() {
-        let html = table().html().0;
-        assert!(
-            html.contains("<tr class=\"own\"><td>a &lt;b&gt;</td>"),
-            "{html}"
-        );
     }
 }
