@@ -7,8 +7,8 @@
 use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::result::report::Figure;
-use crate::show::publish::{Outputs, publish_figures};
-use anyhow::{Context as _, bail};
+use crate::show::publish::{JSON, Outputs, publish_figures};
+use anyhow::{Context as _, ensure};
 use fs_err as fs;
 use mapper_report::statistics::Estimate;
 use mapper_report::workspace;
@@ -29,8 +29,12 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+fn experiment() -> anyhow::Result<FigureExperiment> {
+    FigureExperiment::parse("bench.toml", include_str!("../experiments/bench.toml"))
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let outputs = Outputs::claim_json(args.json.as_deref())?;
+    let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = SystemTime::now();
     let mut command = workspace::cargo();
     command.args(["bench", "--package", "mapper-benches", "--benches", "--"]);
@@ -39,12 +43,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     command.args(&args.filter);
     let status = command.status().context("start cargo bench")?;
-    if !status.success() {
-        bail!("cargo bench failed ({status})");
-    }
+    ensure!(status.success(), "cargo bench failed ({status})");
     let criterion = workspace::target_dir().join("criterion");
-    let text = include_str!("../experiments/bench.toml");
-    let experiment = FigureExperiment::parse("bench.toml", text)?;
+    let experiment = experiment()?;
     let figures = figures(&criterion, begun)?;
     let names: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
     let is_wanted = |of: &ExpectedFigure| match &args.filter {
@@ -95,20 +96,16 @@ fn read(path: &Path) -> anyhow::Result<Value> {
 }
 
 fn folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let listing = || format!("list {}", path.display());
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(path).with_context(listing)? {
-        let path = entry.with_context(listing)?.path();
-        folders.extend(path.is_dir().then_some(path));
-    }
+    let entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
+    let mut folders = entries.collect::<anyhow::Result<Vec<_>>>()?;
+    folders.retain(|path| path.is_dir());
     folders.sort();
     Ok(folders)
 }
 
 fn written_since(path: &Path, begun: SystemTime) -> bool {
-    fs::metadata(path)
-        .and_then(|m| m.modified())
-        .is_ok_and(|time| time >= begun)
+    let modified = fs::metadata(path).and_then(|of| of.modified());
+    modified.is_ok_and(|time| time >= begun)
 }
 
 #[cfg(test)]
@@ -131,28 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_is_judged_by_its_bound() {
+    fn each_figure_of_this_run_is_judged_by_its_bound() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path(), "step/80_cpus_4_apps", 60_000.0);
         written(folder.path(), "nucore/dgemm", 900_000.0);
         written(folder.path(), "other/thing", 10.0);
         let figures = figures(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
-        let text = include_str!("../experiments/bench.toml");
-        let experiment = FigureExperiment::parse("bench.toml", text).unwrap();
-        let judged = judge::figures(&experiment, &figures, |_| true);
+        let judged = judge::figures(&experiment().unwrap(), &figures, |_| true);
         let met = |name: &str| judged.iter().find(|of| of.name == name).map(|of| of.is_met);
         assert_eq!(met("step/80_cpus_4_apps"), Some(false));
         assert_eq!(met("nucore/dgemm"), Some(true));
         // Not measured, and not expected.
         assert_eq!(met("sim_fixed_point/*"), Some(false));
         assert_eq!(met("other/thing"), None);
-    }
-
-    #[test]
-    fn figures_of_an_earlier_run_do_not_count() {
-        let folder = tempfile::tempdir().unwrap();
-        written(folder.path(), "step/80_cpus_4_apps", 60_000.0);
+        // Those of an earlier run do not count.
         let later = SystemTime::now() + std::time::Duration::from_secs(60);
-        assert!(figures(folder.path(), later).unwrap().is_empty());
+        assert!(super::figures(folder.path(), later).unwrap().is_empty());
     }
 }

@@ -1,6 +1,5 @@
 //! The machine the figures come from, and what else it was doing.
 
-use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -67,7 +66,7 @@ impl Machine {
 }
 
 fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 fn first_line(command: &mut Command) -> String {
@@ -92,8 +91,9 @@ pub(crate) struct LoadBefore {
 
 impl LoadBefore {
     pub(crate) fn now() -> anyhow::Result<Self> {
-        let load = LoadAverage::current().context("read /proc/loadavg")?;
-        Ok(Self::of(&load))
+        Ok(Self::of(
+            &LoadAverage::current().context("read /proc/loadavg")?,
+        ))
     }
 
     fn of(load: &LoadAverage) -> Self {
@@ -151,9 +151,8 @@ fn own_time() -> anyhow::Result<Duration> {
         let usage = getrusage(who).context("ask for the CPU time used")?;
         total = total + usage.user_time() + usage.system_time();
     }
-    Ok(Duration::from_micros(
-        total.num_microseconds().unsigned_abs(),
-    ))
+    let total_us = total.num_microseconds().unsigned_abs();
+    Ok(Duration::from_micros(total_us))
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -171,10 +170,9 @@ impl MachineTime {
     fn of(total: &CpuTime) -> Self {
         let interrupts = [total.irq_duration(), total.softirq_duration()];
         let of_programs = total.user_duration() + total.nice_duration() + total.system_duration();
-        Self {
-            busy: of_programs + interrupts.into_iter().flatten().sum(),
-            stolen: total.steal_duration().unwrap_or_default(),
-        }
+        let busy = of_programs + interrupts.into_iter().flatten().sum();
+        let stolen = total.steal_duration().unwrap_or_default();
+        Self { busy, stolen }
     }
 }
 
@@ -194,14 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn the_load_before_a_run_leaves_out_who_asks() {
+    fn the_load_leaves_out_the_asking_thread_and_a_cache_has_its_unit() {
         let load = LoadAverage::from_read(&b"0.20 0.18 0.12 3/80 11206\n"[..]).unwrap();
         let load = LoadBefore::of(&load);
         assert_eq!((load.load_average, load.runnable), (0.2, 2));
-    }
-
-    #[test]
-    fn the_size_of_a_cache_is_read_in_its_unit() {
         assert_eq!(l3_kib("32768K\n"), Some(32768));
         assert_eq!(l3_kib(""), None);
     }

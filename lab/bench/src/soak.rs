@@ -8,7 +8,7 @@
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -20,7 +20,7 @@ use crate::evaluate::results::of_figures;
 use crate::probe::process;
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
-use crate::run::processes::terminate;
+use crate::run::processes::{EndedOnDrop, terminate};
 use crate::show::publish::{Outputs, publish_figures};
 
 /// Keeps a daemon busy and fails if it grows
@@ -97,13 +97,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         load.busy_for(round)?;
         load.all_leave()?;
         let holding = Holding::of(daemon.pid())?;
+        let Holding {
+            own_kib,
+            resident_kib,
+            descriptors,
+            threads,
+        } = holding;
+        let memory = format!("memory {resident_kib} KiB ({own_kib} KiB of its own)");
+        let held = format!("{memory}, {descriptors} descriptors, {threads} threads");
         println!(
-            "round {number} of {ROUNDS}: {} programs so far, memory {} KiB ({} KiB of its own), {} descriptors, {} threads",
-            load.started,
-            holding.resident_kib,
-            holding.own_kib,
-            holding.descriptors,
-            holding.threads
+            "round {number} of {ROUNDS}: {} programs so far, {held}",
+            load.started
         );
         holdings.push(holding);
     }
@@ -147,7 +151,7 @@ struct Load<'a> {
 
 /// A launcher, and when its program is ended.
 struct Running {
-    launcher: Child,
+    launcher: EndedOnDrop,
     until: Instant,
     ending: Ending,
 }
@@ -182,7 +186,7 @@ impl Load<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let launcher = command.stderr(Stdio::null()).spawn();
         self.running.push(Running {
-            launcher: launcher.context("start mapper-launch")?,
+            launcher: EndedOnDrop(launcher.context("start mapper-launch")?),
             until: Instant::now() + Duration::from_millis(60 + number as u64 * 37 % 400),
             ending: program.ending,
         });
@@ -202,15 +206,19 @@ impl Load<'_> {
 
     fn end_those_due(&mut self, now: Instant) -> anyhow::Result<()> {
         for place in (0..self.running.len()).rev() {
-            let running = &mut self.running[place];
-            match running.ending {
-                Ending::Terminated if running.until <= now => terminate(&running.launcher),
-                Ending::LauncherKilled if running.until <= now => {
-                    running.launcher.kill().context("kill mapper-launch")?;
+            let Running {
+                launcher,
+                until,
+                ending,
+            } = &mut self.running[place];
+            match ending {
+                Ending::Terminated if *until <= now => terminate(&launcher.0),
+                Ending::LauncherKilled if *until <= now => {
+                    launcher.0.kill().context("kill mapper-launch")?;
                 }
                 _ => {}
             }
-            let ended = running.launcher.try_wait();
+            let ended = launcher.0.try_wait();
             if let Some(status) = ended.context("wait for mapper-launch")? {
                 // A daemon that refuses every program does not grow, either.
                 ensure!(
@@ -225,7 +233,7 @@ impl Load<'_> {
 
     /// Ends every program and waits until the daemon knows it.
     fn all_leave(&mut self) -> anyhow::Result<()> {
-        self.end_all();
+        self.running.clear();
         let deadline = Instant::now() + PATIENCE;
         loop {
             // A connection of its own: one that is kept would be a descriptor of the daemon's.
@@ -243,21 +251,6 @@ impl Load<'_> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-
-    fn end_all(&mut self) {
-        for mut running in self.running.drain(..) {
-            if matches!(running.launcher.try_wait(), Ok(None)) {
-                terminate(&running.launcher);
-            }
-            let _ = running.launcher.wait();
-        }
-    }
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        self.end_all();
-    }
 }
 
 #[cfg(test)]
@@ -266,42 +259,35 @@ mod tests {
     use crate::evaluate::judge;
 
     fn holdings(memory_kib: impl Fn(u64) -> u64) -> Vec<Holding> {
-        let rounds = 0..17;
-        let holding = |round| Holding {
-            own_kib: memory_kib(round),
-            resident_kib: 9000,
-            descriptors: 12,
-            threads: 2,
+        let (resident_kib, descriptors, threads) = (9000, 12, 2);
+        let holding = |own_kib| Holding {
+            own_kib,
+            resident_kib,
+            descriptors,
+            threads,
         };
-        rounds.map(holding).collect()
+        (0..17).map(|round| holding(memory_kib(round))).collect()
     }
 
     /// What has grown, as the experiment judges it.
     fn grown(holdings: &[Holding]) -> Vec<String> {
-        let judged = judge::figures(&experiment().unwrap(), &figures(holdings).unwrap(), |_| {
-            true
-        });
+        let figures = figures(holdings).unwrap();
+        let judged = judge::figures(&experiment().unwrap(), &figures, |_| true);
         let grown = judged.into_iter().filter(|of| !of.is_met);
         grown.map(|of| of.name).collect()
     }
 
     #[test]
-    fn memory_that_varies_around_a_level_has_not_grown() {
-        assert_eq!(grown(&holdings(|_| 4000)), [""; 0]);
-        assert_eq!(grown(&holdings(|round| 4000 + round % 3 * 400)), [""; 0]);
+    fn memory_may_vary_around_a_level_and_nothing_may_add_up() {
+        for memory_kib in [|_| 4000, |round| 4000 + round % 3 * 400] {
+            assert_eq!(grown(&holdings(memory_kib)), [""; 0]);
+        }
         // One round that was measured at a bad moment.
         let late = |round| if round == 16 { 9000 } else { 4000 };
         assert_eq!(grown(&holdings(late)), [""; 0]);
-    }
-
-    #[test]
-    fn memory_that_adds_up_from_round_to_round_is_a_leak() {
-        let found = grown(&holdings(|round| 4000 + round * 30));
-        assert_eq!(found, ["growth of memory"]);
-    }
-
-    #[test]
-    fn one_descriptor_or_thread_more_or_less_is_a_leak() {
+        let leaking = holdings(|round| 4000 + round * 30);
+        assert_eq!(grown(&leaking), ["growth of memory"]);
+        // One descriptor more, and one thread less.
         let mut more = holdings(|_| 4000);
         more[16].descriptors = 13;
         assert_eq!(grown(&more), ["change of descriptors"]);

@@ -63,9 +63,8 @@ impl Loaded {
             }
         }
         bail!(
-            "clang has no OpenMP runtime (libomp.so), which DLB needs: install it, or leave \
-             --setting dlb out"
-        );
+            "clang has no OpenMP runtime (libomp.so), which DLB needs: install it, or leave --setting dlb out"
+        )
     }
 
     /// Has a program run under it.
@@ -104,22 +103,19 @@ mod tests {
 
     #[test]
     fn openmp_programs_get_the_runtime_that_speaks_to_it_and_others_do_not() {
-        let loaded = Loaded {
-            dlb: Dlb {
-                library: "/opt/libdlb.so".into(),
-            },
-            libomp: "/opt/libomp.so".into(),
-        };
+        let [library, libomp] = ["/opt/libdlb.so", "/opt/libomp.so"].map(PathBuf::from);
+        let dlb = Dlb { library };
+        let loaded = Loaded { dlb, libomp };
         let preloaded = |threads| {
             let mut command = Command::new("md");
             loaded.preload(&mut command, threads);
             let mut set = command.get_envs();
-            let found = set.find(|(name, _)| *name == "LD_PRELOAD");
-            found.and_then(|(_, value)| Some(value?.to_owned()))
+            let (_, value) = set.find(|(name, _)| *name == "LD_PRELOAD").unwrap();
+            value.unwrap().to_owned()
         };
         let both = "/opt/libdlb.so:/opt/libomp.so";
-        assert_eq!(preloaded(Threads::OpenMp).unwrap(), both);
-        assert_eq!(preloaded(Threads::Own).unwrap(), "/opt/libdlb.so");
+        assert_eq!(preloaded(Threads::OpenMp), both);
+        assert_eq!(preloaded(Threads::Own), "/opt/libdlb.so");
     }
 
     #[test]

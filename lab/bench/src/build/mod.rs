@@ -7,7 +7,7 @@ pub(crate) mod workloads;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 
 use mapper_report::workspace;
 
@@ -49,15 +49,13 @@ fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<
         cargo.args(["--package", package]);
     }
     let status = cargo.status().context("start cargo")?;
-    if !status.success() {
-        bail!("cargo could not build mapper; see its messages above");
-    }
+    ensure!(
+        status.success(),
+        "cargo could not build mapper; see its messages above"
+    );
     let folder = workspace::target_dir().join(folder);
-    for name in files {
-        let built = folder.join(name);
-        if !built.exists() {
-            bail!("cargo built no {}", built.display());
-        }
+    for built in files.iter().map(|name| folder.join(name)) {
+        ensure!(built.exists(), "cargo built no {}", built.display());
     }
     Ok(folder)
 }
@@ -68,10 +66,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("start {name}"))?;
     let (status, errors) = (output.status, String::from_utf8_lossy(&output.stderr));
-    ensure!(
-        status.success(),
-        "{name} failed ({status}):\n{}",
-        errors.trim()
-    );
+    let errors = errors.trim();
+    ensure!(status.success(), "{name} failed ({status}):\n{errors}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

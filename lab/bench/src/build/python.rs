@@ -20,9 +20,8 @@ pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     let python = folder.join("bin/python");
     let installed = folder.join("installed.txt");
     let wanted = PACKAGES.join("\n");
-    let is_installed = fs_err::read_to_string(&installed).is_ok_and(|is| is == wanted)
-        && version(&python).is_some();
-    if is_installed {
+    let is_noted = fs_err::read_to_string(&installed).is_ok_and(|is| is == wanted);
+    if is_noted && version(&python).is_some() {
         return Ok(python);
     }
     let packages = PACKAGES.join(" ");
@@ -33,11 +32,8 @@ pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     pip.args(["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]);
     pip.arg("--disable-pip-version-check").args(PACKAGES);
     run(&mut pip).context("install scikit-learn from PyPI")?;
-    ensure!(
-        version(&python).is_some(),
-        "{} cannot import sklearn",
-        python.display()
-    );
+    let can_import = version(&python).is_some();
+    ensure!(can_import, "{} cannot import sklearn", python.display());
     fs_err::write(&installed, wanted)?;
     Ok(python)
 }
@@ -68,10 +64,7 @@ mod tests {
         command.args(["-c", "echo one >&2; echo two >&2; exit 3"]);
         let said = run(&mut command).unwrap_err().to_string();
         assert!(said.contains("one; two") && said.contains('3'), "{said}");
-    }
-
-    #[test]
-    fn a_python_that_is_not_there_has_no_scikit_learn() {
+        // A Python that is not there has no scikit-learn.
         assert_eq!(version(Path::new("/nonexistent/python")), None);
     }
 }

@@ -16,6 +16,13 @@ pub(crate) fn source_folder() -> PathBuf {
     workspace::root().join("benches/workloads")
 }
 
+/// The folder of what is compiled.
+fn folder() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target_dir().join("workloads");
+    fs_err::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
 /// Where the programs are, ready to be started.
 #[derive(Debug)]
 pub(crate) struct Workloads {
@@ -28,8 +35,7 @@ pub(crate) struct Workloads {
 
 impl Workloads {
     pub(crate) fn new(python: Option<PathBuf>, libmapper: Option<PathBuf>) -> anyhow::Result<Self> {
-        let folder = workspace::target_dir().join("workloads");
-        fs_err::create_dir_all(&folder)?;
+        let folder = folder()?;
         Ok(Self {
             folder,
             python,
@@ -45,20 +51,15 @@ impl Workloads {
             Threads::Own | Threads::Client => "gcc",
         });
         let to = self.binary(program, runtime);
-        compiler.arg(match program.threads {
-            Threads::OpenMp => "-fopenmp",
-            _ => "-pthread",
-        });
+        let is_openmp = program.threads == Threads::OpenMp;
+        compiler.arg(if is_openmp { "-fopenmp" } else { "-pthread" });
+        compiler.arg(source_of(program.source()));
         if program.threads == Threads::Client {
             let libmapper = self.libmapper.as_ref().context("libmapper was not built")?;
             let headers = workspace::root().join("crates/client-c/include");
             compiler.arg("-DWORKLOAD_MAPPER").arg("-I").arg(headers);
             // The library stands behind the program that uses it.
-            compiler
-                .arg(source_of(program.source()))
-                .arg(libmapper.join("libmapper.a"));
-        } else {
-            compiler.arg(source_of(program.source()));
+            compiler.arg(libmapper.join("libmapper.a"));
         }
         compile(compiler.args(["-ldl", "-lm"]), &to)
     }
@@ -90,9 +91,7 @@ impl Workloads {
 
 /// Compiles a program that measures the daemon and not itself.
 pub(crate) fn compile_probe(name: &str) -> anyhow::Result<PathBuf> {
-    let folder = workspace::target_dir().join("workloads");
-    fs_err::create_dir_all(&folder)?;
-    let to = folder.join(format!("{name}-probe"));
+    let to = folder()?.join(format!("{name}-probe"));
     let mut gcc = Command::new("gcc");
     gcc.args(["-fopenmp", "-pthread"]).arg(source_of(name));
     compile(&mut gcc, &to)?;
@@ -105,11 +104,9 @@ fn source_of(name: &str) -> PathBuf {
 
 /// Compiles one C program, with the arguments that the compiler has already.
 pub(crate) fn compile(compiler: &mut Command, to: &Path) -> anyhow::Result<()> {
-    compiler
-        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
-        .arg(to);
-    output(compiler).context("compile a program; `cargo xtask setup` installs the compilers")?;
-    Ok(())
+    let compiler = compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"]);
+    let compiled = output(compiler.arg(to)).map(drop);
+    compiled.context("compile a program; `cargo xtask setup` installs the compilers")
 }
 
 #[cfg(test)]
@@ -123,10 +120,8 @@ mod tests {
         std::fs::write(&source, "int main(void) { return nothing; }").unwrap();
         let to = folder.path().join("broken");
         let error = compile(Command::new("gcc").arg(source), &to).unwrap_err();
-        let error = format!("{error:#}");
-        assert!(
-            error.contains("broken.c") && error.contains("nothing"),
-            "{error}"
-        );
+        for named in ["broken.c", "nothing"] {
+            assert!(format!("{error:#}").contains(named), "{error:#}");
+        }
     }
 }

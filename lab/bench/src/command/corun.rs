@@ -1,6 +1,6 @@
 //! Measures an experiment: builds, calibrates, starts daemons, runs everything, and publishes what came out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,8 +11,9 @@ use mapper_report::progress::Progress;
 use crate::build::dlb::{Dlb, Loaded};
 use crate::build::workloads::Workloads;
 use crate::build::{Profile, build_libmapper, build_mapper, python};
-use crate::data::experiment::{Experiment, Runtime};
-use crate::data::program::{Program, Threads};
+use crate::data::experiment::{Experiment, Mix};
+use crate::data::program::Threads;
+use crate::data::reader::once_each;
 use crate::data::setting::Manager;
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
@@ -22,63 +23,45 @@ use crate::run::observe;
 use crate::run::processes::allowed_cpus;
 use crate::run::schedule::{Ended, measure};
 use crate::run::shares::{by_nearness, place_of};
-use crate::run::stage::Stage;
+use crate::run::stage::{Known, Stage};
 use crate::show::publish::{Outputs, publish};
 
 /// A load average above this is worth a word, since it falsifies the times.
 const BUSY: f64 = 0.5;
 
-pub(crate) struct Prepared {
-    pub(crate) experiment: Experiment,
-    pub(crate) outputs: Outputs,
-}
-
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) results: Results,
-    pub(crate) ended: Ended,
-}
+pub(crate) type Prepared = (Experiment, Outputs);
 
 pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
-    let Prepared {
-        experiment,
-        outputs,
-    } = prepared?;
+    let (experiment, outputs) = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
-    let Outcome { results, ended } = measured(experiment, Profile::Release, &interrupt)?;
-    publish(
-        outputs,
-        &results,
-        ended,
-        missed,
-        &mut std::io::stdout().lock(),
-    )
+    let (results, ended) = measured(experiment, Profile::Release, &interrupt)?;
+    let out = &mut std::io::stdout().lock();
+    publish(outputs, &results, ended, missed, out)
 }
 
-/// Builds, calibrates and runs everything.
+/// Builds, calibrates and runs everything; gives what came out and how it ended.
 fn measured(
     mut experiment: Experiment,
     profile: Profile,
     interrupt: &Interrupt,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<(Results, Ended)> {
     eprintln!("building mapper and the programs");
     let policies = policies(&experiment);
     let mapper = (!policies.is_empty()).then(|| build_mapper(profile));
     let mapper = mapper.transpose()?;
     let mut not_measured = Vec::new();
     let needs_python = experiment.has_threads(Threads::Python);
-    let python = match needs_python.then(python::with_scikit_learn).transpose() {
-        Err(error) => {
-            let why = format!("{error:#}");
-            for what in experiment.without_python() {
-                let why = why.clone();
-                not_measured.push(NotMeasured { what, why });
-            }
-            None
-        }
-        Ok(python) => python,
-    };
+    let python = needs_python.then(python::with_scikit_learn).transpose();
+    let python = python.unwrap_or_else(|error| {
+        let why = format!("{error:#}");
+        let missing = |what| NotMeasured {
+            what,
+            why: why.clone(),
+        };
+        not_measured.extend(experiment.without_python().into_iter().map(missing));
+        None
+    });
     let needs_libmapper = experiment.has_threads(Threads::Client);
     let libmapper = needs_libmapper.then(|| build_libmapper(profile));
     let version = python.as_deref().and_then(python::version);
@@ -92,18 +75,23 @@ fn measured(
         );
     }
     let begun = Instant::now();
-    let mut stage = Stage::new(
-        Workloads::new(python, libmapper.transpose()?)?,
-        experiment.method.clone(),
-        cpus,
-        beyond_caches_mib(&machine),
-        interrupt.clone(),
-    );
     let mut managers = experiment.settings.iter().map(|of| of.manager);
-    if managers.any(|manager| manager == Manager::Dlb) {
-        let dlb = Dlb::find().context("the DLB library was not found")?;
-        stage.dlb = Some(Loaded::with_libomp(dlb)?);
-    }
+    let dlb = match managers.any(|manager| manager == Manager::Dlb) {
+        true => Some(Loaded::with_libomp(
+            Dlb::find().context("the DLB library was not found")?,
+        )?),
+        false => None,
+    };
+    let mut stage = Stage {
+        workloads: Workloads::new(python, libmapper.transpose()?)?,
+        method: experiment.method.clone(),
+        cpus,
+        beyond_caches_mib: beyond_caches_mib(&machine),
+        daemons: BTreeMap::new(),
+        dlb,
+        interrupt: interrupt.clone(),
+        known: Known::default(),
+    };
     let programs = calibrate(&mut stage, &experiment)?;
     let daemon = start_daemons(&mut stage, &experiment, policies, mapper.as_deref())?;
     let measured = measure(&experiment, begun, interrupt, |mix, setting, moment| {
@@ -119,10 +107,7 @@ fn measured(
         elapsed_s: begun.elapsed().as_secs_f64(),
         ..Results::on(machine)
     };
-    Ok(Outcome {
-        results: of_runs(&experiment, &measured, known),
-        ended: measured.ended,
-    })
+    Ok((of_runs(&experiment, &measured, known), measured.ended))
 }
 
 /// What repeats a measurement that was started with these words.
@@ -158,16 +143,12 @@ fn beyond_caches_mib(machine: &Machine) -> u64 {
 }
 
 /// Compiles every program and chooses its work.
-fn calibrate(stage: &mut Stage, experiment: &Experiment) -> anyhow::Result<Vec<ProgramEntry>> {
-    let mut wanted: Vec<(&Program, Runtime)> = Vec::new();
-    for mix in &experiment.mixes {
-        for member in &mix.members {
-            let program = (&member.program, mix.runtime);
-            if !wanted.contains(&program) {
-                wanted.push(program);
-            }
-        }
-    }
+fn calibrate<'a>(
+    stage: &mut Stage,
+    experiment: &'a Experiment,
+) -> anyhow::Result<Vec<ProgramEntry>> {
+    let programs = |mix: &'a Mix| mix.members.iter().map(move |of| (&of.program, mix.runtime));
+    let wanted = once_each(experiment.mixes.iter().flat_map(programs));
     let progress = Progress::start("calibrating", wanted.len())?;
     let mut entries = Vec::new();
     for (program, runtime) in wanted {
@@ -179,10 +160,11 @@ fn calibrate(stage: &mut Stage, experiment: &Experiment) -> anyhow::Result<Vec<P
             Threads::Own | Threads::Client => "POSIX threads",
         };
         progress.done(&format!("{} ({runtime}): {steps} steps", program.name));
+        let (name, summary) = (program.name.clone(), program.summary.clone());
         entries.push(ProgramEntry {
-            name: program.name.clone(),
+            name,
             runtime,
-            summary: program.summary.clone(),
+            summary,
             steps,
         });
     }
@@ -217,21 +199,21 @@ mod tests {
     use super::*;
     use crate::data::experiment::tests::live;
     use crate::data::setting::Setting;
+    use crate::result::run::TimelineSample;
     use std::num::NonZero;
 
     #[test]
     fn a_daemon_runs_for_each_policy_that_is_compared() {
-        let found = |settings: &[Setting]| {
-            let mut live = live(&["md+cg"], &["plain"]);
-            live.replace_settings(settings);
-            policies(&live).into_iter().collect::<Vec<_>>()
-        };
-        let [plain, mapper] = ["plain", "mapper"].map(|key| Setting::find(key).unwrap());
-        assert_eq!(found(&[plain]), []);
-        let [hill_climb, equal] = ["hill_climb", "equal"].map(|policy| mapper.with_policy(policy));
+        let mut live = live(&["md+cg"], &["plain"]);
+        assert!(policies(&live).is_empty());
+        let mapper = Setting::find("mapper").unwrap();
+        let named = ["hill_climb", "equal"].map(|policy| mapper.with_policy(policy));
+        live.replace_settings([vec![mapper], named.to_vec()].concat());
         let names = ["equal", "hill_climb"].map(|name| Some(name.to_owned()));
-        let [one, other] = names;
-        assert_eq!(found(&[mapper, hill_climb, equal]), [None, one, other]);
+        assert_eq!(
+            policies(&live),
+            [&[None], &names[..]].concat().into_iter().collect()
+        );
     }
 
     #[test]
@@ -248,9 +230,8 @@ mod tests {
         live.method.repetitions = NonZero::<usize>::MIN;
         live.method.work_s = 0.3;
         live.method.timelines = true;
-        let interrupt = Interrupt::default();
-        let outcome = measured(live, Profile::Debug, &interrupt);
-        let Outcome { results, ended } = outcome.unwrap();
+        let outcome = measured(live, Profile::Debug, &Interrupt::default());
+        let (results, ended) = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
         let bad = (results.wrong_results, results.left_out);
         assert_eq!(bad, (0, 0), "{results:?}");
@@ -262,11 +243,8 @@ mod tests {
             assert!(of.over.contains_key("plain") && of.programs[1].over.contains_key("static"));
         }
         let timeline = &settings[3].runs[0].timeline;
-        let mut held = timeline.iter().map(|of| &of.cpus);
-        assert!(
-            held.any(|cpus| cpus.iter().all(Option::is_some)),
-            "{timeline:?}"
-        );
+        let has_all = |of: &TimelineSample| of.cpus.iter().all(Option::is_some);
+        assert!(timeline.iter().any(has_all), "{timeline:?}");
         crate::show::page::page(&results).unwrap();
     }
 }

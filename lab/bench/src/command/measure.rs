@@ -11,7 +11,7 @@ use crate::data::figures::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::probe::{crowd, overhead, resize};
 use crate::result::report::Figure;
-use crate::show::publish::{Outputs, publish_figures};
+use crate::show::publish::{JSON, Outputs, publish_figures};
 
 /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs.
 #[derive(clap::Args)]
@@ -56,11 +56,15 @@ impl What {
     }
 }
 
+fn experiment() -> anyhow::Result<FigureExperiment> {
+    let text = include_str!("../../experiments/measure.toml");
+    FigureExperiment::parse("measure.toml", text)
+}
+
 /// Runs `cargo xtask measure`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let text = include_str!("../../experiments/measure.toml");
-    let experiment = FigureExperiment::parse("measure.toml", text)?;
-    let outputs = Outputs::claim_json(args.json.as_deref())?;
+    let experiment = experiment()?;
+    let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = Instant::now();
     let bin = build_mapper(Profile::Release)?;
     let mut figures = Vec::new();
@@ -74,13 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // A probe that measures nothing is an error of its own.
     let measured: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
     let is_measured = |of: &ExpectedFigure| measured.contains(&of.name);
-    let results = of_figures(
-        &experiment,
-        "measure",
-        figures,
-        is_measured,
-        begun.elapsed(),
-    );
+    let elapsed = begun.elapsed();
+    let results = of_figures(&experiment, "measure", figures, is_measured, elapsed);
     publish_figures(outputs, &results)
 }
 
@@ -90,19 +89,12 @@ mod tests {
 
     #[test]
     fn every_expectation_is_about_a_figure_that_a_probe_measures() {
-        let text = include_str!("../../experiments/measure.toml");
-        let experiment = FigureExperiment::parse("measure.toml", text).unwrap();
+        let experiment = experiment().unwrap();
         let crowd = ["software", "hardware"].map(|of| crowd::names("80 threads", of));
-        let single = [
-            overhead::LAUNCHED,
-            overhead::IDLE,
-            resize::SHRUNK,
-            resize::REGROWN,
-            resize::FOLLOWED,
-            overhead::MANAGED,
-        ];
+        let overhead = [overhead::LAUNCHED, overhead::IDLE, overhead::MANAGED];
+        let resize = [resize::SHRUNK, resize::REGROWN, resize::FOLLOWED];
         let mut names: Vec<String> = crowd.concat();
-        names.extend(single.map(String::from));
+        names.extend(overhead.iter().chain(&resize).map(ToString::to_string));
         for of in &experiment.expected {
             assert!(names.contains(&of.name), "{}", of.name);
         }

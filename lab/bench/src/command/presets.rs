@@ -6,13 +6,14 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use mapper_report::workspace;
+use mapper_report::{output::check_writable, workspace};
 
 use super::corun::Prepared;
 use crate::build::dlb::Dlb;
-use crate::data::experiment::{Experiment, Mix, WORK_S};
+use crate::data::experiment::{Experiment, Mix, PROMISE, PROMISE_WANTED, WORK_S, WORK_S_WANTED};
+use crate::data::reader::in_range;
 use crate::data::setting::{Manager, Setting};
-use crate::show::publish::{Outputs, Paths};
+use crate::show::publish::{JSON, MARKDOWN, Outputs, PAGE};
 
 /// Runs pairs of OpenMP programs under plain Linux and under mapper, and compares
 #[derive(clap::Args)]
@@ -44,7 +45,7 @@ impl Demo {
         let mut experiment = Experiment::parse("demo.toml", text)?;
         experiment.choose(&self.pairs, "pair", |mix| Some(&mix.name))?;
         if !self.settings.is_empty() {
-            experiment.replace_settings(&Setting::find_all(&self.settings)?);
+            experiment.replace_settings(Setting::find_all(&self.settings)?);
         }
         let method = &mut experiment.method;
         if self.quick {
@@ -55,20 +56,16 @@ impl Demo {
             method.repetitions = NonZero::new(usize::from(reps)).context("--reps")?;
             method.budget_s = None;
         }
-        let usual = workspace::target_dir().join("mapper-demo.html");
-        if self.html.is_none() {
-            let folder = workspace::target_dir();
-            fs_err::create_dir_all(&folder)?;
-        }
-        let outputs = Outputs::claim(Paths {
-            json: self.json.as_deref(),
-            page: Some(self.html.as_deref().unwrap_or(&usual)),
-            ..Paths::default()
-        })?;
-        Ok(Prepared {
-            experiment,
-            outputs,
-        })
+        let page = match &self.html {
+            Some(page) => page.clone(),
+            None => {
+                let folder = workspace::target_dir();
+                fs_err::create_dir_all(&folder)?;
+                folder.join("mapper-demo.html")
+            }
+        };
+        let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, Some(page))])?;
+        Ok((experiment, outputs))
     }
 }
 
@@ -123,9 +120,8 @@ impl Live {
         let text = include_str!("../../experiments/live.toml");
         let mut experiment = Experiment::parse("live.toml", text)?;
         if !self.mix.is_empty() {
-            let mixes = self.mix.iter().map(|text| Mix::parse(text));
-            let mixes = mixes.collect::<anyhow::Result<_>>().context("--mix")?;
-            experiment.replace_mixes(mixes);
+            let mixes: anyhow::Result<_> = self.mix.iter().map(|text| Mix::parse(text)).collect();
+            experiment.replace_mixes(mixes.context("--mix")?);
         }
         self.choose_settings(&mut experiment, Dlb::find().is_some())?;
         let method = &mut experiment.method;
@@ -133,37 +129,28 @@ impl Live {
             method.repetitions = NonZero::new(usize::from(reps)).context("--reps")?;
         }
         if let Some(seconds) = self.seconds {
-            ensure!(
-                WORK_S.contains(&seconds),
-                "--seconds {seconds}: give seconds from 0.05 to 60"
-            );
+            in_range("--seconds", seconds, WORK_S, WORK_S_WANTED)?;
             method.work_s = seconds;
         }
         if let Some(promise) = self.qos {
-            ensure!(
-                promise > 0.0 && promise <= 1.0,
-                "--qos {promise}: give a share above 0 and at most 1"
-            );
+            in_range("--qos", promise, PROMISE, PROMISE_WANTED)?;
             method.promise = Some(promise);
         }
         if let Some(interval_s) = self.interval {
-            ensure!(
-                (0.02..=10.0).contains(&interval_s),
-                "--interval {interval_s}: with --live give seconds from 0.02 to 10"
-            );
+            let wanted = "with --live give seconds from 0.02 to 10";
+            in_range("--interval", interval_s, 0.02..=10.0, wanted)?;
             let interval_ms = NonZero::new((interval_s * 1e3).round() as u64);
             method.interval_ms = interval_ms.context("--interval")?;
         }
-        let outputs = Outputs::claim(Paths {
-            json: self.json.as_deref(),
-            markdown: self.markdown.as_deref(),
-            folder: self.out.as_deref(),
-            page: None,
-        })?;
-        Ok(Prepared {
-            experiment,
-            outputs,
-        })
+        self.out.as_deref().map_or(Ok(()), check_writable)?;
+        let in_folder = |name| self.out.as_ref().map(|folder| folder.join(name));
+        let outputs = Outputs::claim([
+            (JSON, self.json.clone()),
+            (MARKDOWN, self.markdown.clone()),
+            (JSON, in_folder("live.json")),
+            (PAGE, in_folder("live.html")),
+        ])?;
+        Ok((experiment, outputs))
     }
 
     /// The settings that are asked for, or else those of the experiment that can be had, and mapper by each policy.
@@ -183,7 +170,7 @@ impl Live {
             mapper_allocate::find(policy).context("--policy with --live")?;
             settings.push(Setting::find("mapper")?.with_policy(policy));
         }
-        experiment.replace_settings(&settings);
+        experiment.replace_settings(settings);
         Ok(())
     }
 }
@@ -211,15 +198,8 @@ impl Teams {
         let mut experiment = Experiment::parse("teams.toml", text)?;
         experiment.choose(&self.groups, "group", |mix| mix.group.as_ref())?;
         experiment.method.repetitions = NonZero::new(usize::from(self.reps)).context("--reps")?;
-        let outputs = Outputs::claim(Paths {
-            json: self.json.as_deref(),
-            page: self.html.as_deref(),
-            ..Paths::default()
-        })?;
-        Ok(Prepared {
-            experiment,
-            outputs,
-        })
+        let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, self.html.clone())])?;
+        Ok((experiment, outputs))
     }
 }
 
@@ -279,7 +259,7 @@ mod tests {
         let html = format!("--html={}", folder.path().join("report.html").display());
         let method = |arguments: &[&str]| {
             let all = [&["demo", &html], arguments].concat();
-            prepared(&all).unwrap().experiment.method
+            prepared(&all).unwrap().0.method
         };
         let usual = method(&[]);
         assert_eq!((usual.repetitions.get(), usual.work_s), (3, 1.5));
@@ -288,27 +268,23 @@ mod tests {
         assert_eq!((quick.repetitions.get(), quick.work_s), (1, 0.7));
     }
 
-    fn keys(arguments: &[&str], has_dlb: bool) -> anyhow::Result<Vec<String>> {
-        let arguments = ["xtask", "live"].iter().chain(arguments);
-        let Preset::Live(args) = Preset::try_parse_from(arguments)? else {
-            panic!("another preset")
-        };
-        let mut live = crate::data::experiment::tests::experiment("live.toml");
-        args.choose_settings(&mut live, has_dlb)?;
-        Ok(live.settings.into_iter().map(|of| of.key).collect())
-    }
-
     #[test]
-    fn dlb_is_compared_where_it_is_installed() {
+    fn dlb_is_compared_where_it_is_installed_and_policies_beside_the_settings_each_once() {
+        let keys = |arguments: &[&str], has_dlb| {
+            let arguments = ["xtask", "live"].iter().chain(arguments);
+            let Preset::Live(args) = Preset::try_parse_from(arguments)? else {
+                panic!("another preset")
+            };
+            let mut live = crate::data::experiment::tests::experiment("live.toml");
+            args.choose_settings(&mut live, has_dlb)?;
+            let keys = live.settings.into_iter().map(|of| of.key);
+            anyhow::Ok(keys.collect::<Vec<_>>())
+        };
         let usual = ["plain", "static", "cpus", "mapper", "virtual"];
         assert_eq!(keys(&[], false).unwrap(), usual);
         assert_eq!(keys(&[], true).unwrap().last().unwrap(), "dlb");
         let error = keys(&["--setting=dlb"], false).unwrap_err();
         assert!(error.to_string().contains("--setting dlb"), "{error}");
-    }
-
-    #[test]
-    fn policies_are_compared_beside_the_settings_and_each_thing_once() {
         let policies = "--policy=hill_climb,hill_climb";
         let found = keys(&["--setting=plain,mapper,plain", policies], false);
         assert_eq!(found.unwrap(), ["plain", "mapper", "mapper:hill_climb"]);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::bound::Bound;
 use super::program::{Program, Threads};
-use super::reader::{self, unknown};
+use super::reader::{self, in_range, once_each, unknown};
 use super::setting::Setting;
 
 /// The most programs in a mix: beyond this a run says little about any of them.
@@ -19,6 +19,11 @@ const MOST_PROGRAMS: usize = 8;
 
 /// What a program may be given to do alone, in seconds.
 pub(crate) const WORK_S: RangeInclusive<f64> = 0.05..=60.0;
+pub(crate) const WORK_S_WANTED: &str = "give seconds from 0.05 to 60";
+
+/// What may be promised.
+pub(crate) const PROMISE: RangeInclusive<f64> = f64::MIN_POSITIVE..=1.0;
+pub(crate) const PROMISE_WANTED: &str = "give a share above 0 and at most 1";
 
 /// The OpenMP runtime that programs are linked with.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -107,7 +112,7 @@ pub(crate) struct Member {
 }
 
 /// Programs that run at the same time.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mix {
     /// By default the names of its programs.
@@ -119,16 +124,13 @@ pub(crate) struct Mix {
     pub(crate) story: Option<String>,
     #[serde(default)]
     pub(crate) runtime: Runtime,
-    #[serde(rename = "programs")]
-    names: Vec<String>,
+    #[serde(rename = "programs", deserialize_with = "by_names")]
+    pub(crate) members: Vec<Member>,
     /// Shares of the calibrated work and of the calibrated time, by default all and none.
     #[serde(default)]
     work: Vec<f64>,
     #[serde(default)]
     starts_after: Vec<f64>,
-    /// The programs with these.
-    #[serde(skip)]
-    pub(crate) members: Vec<Member>,
     /// By default those of the experiment.
     #[serde(default, deserialize_with = "by_keys")]
     pub(crate) settings: Vec<Setting>,
@@ -195,6 +197,12 @@ pub(crate) struct Experiment {
     pub(crate) expectations: Vec<Expectation>,
 }
 
+fn by_names<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<Member>, D::Error> {
+    let names = Vec::<String>::deserialize(names)?;
+    let members: anyhow::Result<_> = names.iter().map(|name| Member::of(name)).collect();
+    members.map_err(serde::de::Error::custom)
+}
+
 fn by_keys<'de, D: Deserializer<'de>>(keys: D) -> Result<Vec<Setting>, D::Error> {
     let keys = Vec::<String>::deserialize(keys)?;
     Setting::find_all(&keys).map_err(serde::de::Error::custom)
@@ -202,75 +210,67 @@ fn by_keys<'de, D: Deserializer<'de>>(keys: D) -> Result<Vec<Setting>, D::Error>
 
 impl Method {
     fn check(&self) -> anyhow::Result<()> {
-        for (key, seconds) in [
-            ("work_s", self.work_s),
-            ("quick_work_s", self.quick_work_s.unwrap_or(1.0)),
-        ] {
-            ensure!(
-                WORK_S.contains(&seconds),
-                "{key} = {seconds}: give seconds from 0.05 to 60"
-            );
-        }
-        ensure!(
-            self.patience >= 1.0,
-            "patience = {}: a run takes as long as on a fair share at least",
-            self.patience
-        );
+        in_range("work_s =", self.work_s, WORK_S, WORK_S_WANTED)?;
+        let quick_work_s = self.quick_work_s.unwrap_or(1.0);
+        in_range("quick_work_s =", quick_work_s, WORK_S, WORK_S_WANTED)?;
+        let least = "a run takes as long as on a fair share at least";
+        in_range("patience =", self.patience, 1.0..=f64::MAX, least)?;
         let promise = self.promise.unwrap_or(1.0);
-        ensure!(
-            promise > 0.0 && promise <= 1.0,
-            "promise = {promise}: give a share above 0 and at most 1"
-        );
-        Ok(())
+        in_range("promise =", promise, PROMISE, PROMISE_WANTED)
+    }
+}
+
+impl Member {
+    fn of(name: &str) -> anyhow::Result<Self> {
+        let program = Program::find(name)?;
+        let (work, starts_after) = (1.0, 0.0);
+        Ok(Self {
+            program,
+            work,
+            starts_after,
+        })
     }
 }
 
 impl Mix {
     /// The mix of a text such as `md+cg`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let names = text.split(['+', ',']).map(|name| name.trim().to_owned());
-        let mut mix = Self {
-            name: String::new(),
-            group: None,
-            story: None,
-            runtime: Runtime::default(),
-            names: names.collect(),
-            work: Vec::new(),
-            starts_after: Vec::new(),
-            members: Vec::new(),
-            settings: Vec::new(),
-        };
-        mix.find_members()
-            .with_context(|| format!("mix {text:?}"))?;
-        let count = mix.members.len();
+        let names = text.split(['+', ',']);
+        let members = names.map(|name| Member::of(name.trim()).context("programs"));
+        let members: anyhow::Result<Vec<Member>> = members.collect();
+        let members = members.with_context(|| format!("mix {text:?}"))?;
+        let count = members.len();
         ensure!(
             (2..=MOST_PROGRAMS).contains(&count),
             "mix {text:?}: {count} of 2 to {MOST_PROGRAMS} programs; write them like md+cg"
         );
+        let mut mix = Self {
+            members,
+            ..Self::default()
+        };
+        mix.complete()?;
         Ok(mix)
     }
 
-    /// Finds its programs, and names it after them if it has no name.
-    fn find_members(&mut self) -> anyhow::Result<()> {
-        for (at, name) in self.names.iter().enumerate() {
-            let work = self.work.get(at).copied().unwrap_or(1.0);
-            ensure!(
-                work > 0.0 && work <= 10.0,
-                "work = {work} of {name}: give a share above 0 and at most 10"
-            );
-            let starts_after = self.starts_after.get(at).copied().unwrap_or(0.0);
-            ensure!(
-                (0.0..=10.0).contains(&starts_after),
-                "starts_after = {starts_after} of {name}: give a share from 0 to 10"
-            );
-            self.members.push(Member {
-                program: Program::find(name).context("programs")?,
-                work,
-                starts_after,
-            });
+    /// Tells its programs how much they do and when, and names it after them if it has no name.
+    fn complete(&mut self) -> anyhow::Result<()> {
+        for (member, &work) in self.members.iter_mut().zip(&self.work) {
+            let wanted = "give a share above 0 and at most 10";
+            in_range("work =", work, f64::MIN_POSITIVE..=10.0, wanted)?;
+            member.work = work;
+        }
+        for (member, &after) in self.members.iter_mut().zip(&self.starts_after) {
+            in_range(
+                "starts_after =",
+                after,
+                0.0..=10.0,
+                "give a share from 0 to 10",
+            )?;
+            member.starts_after = after;
         }
         if self.name.is_empty() {
-            self.name = self.names.join("+");
+            let names = self.members.iter().map(|of| of.program.name.as_str());
+            self.name = names.collect::<Vec<_>>().join("+");
         }
         Ok(())
     }
@@ -279,10 +279,15 @@ impl Mix {
     fn has_threads(&self, threads: Threads) -> bool {
         self.members.iter().any(|of| of.program.threads == threads)
     }
+}
 
-    fn runs_under(&self, key: &str) -> bool {
-        self.settings.iter().any(|setting| setting.key == *key)
-    }
+fn has(settings: &[Setting], key: &str) -> bool {
+    settings.iter().any(|setting| setting.key == key)
+}
+
+fn of_group<'a>(mixes: &'a [Mix], name: &'a str) -> impl Iterator<Item = &'a Mix> {
+    let is_in_it = move |mix: &&Mix| mix.group.as_deref() == Some(name);
+    mixes.iter().filter(is_in_it)
 }
 
 impl Experiment {
@@ -290,8 +295,8 @@ impl Experiment {
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let mut read: Self = reader::read(name, text)?;
         for (place, mix) in read.mixes.iter_mut().enumerate() {
-            let found = mix.find_members();
-            found.with_context(|| format!("{name}: mix[{place}]"))?;
+            let complete = mix.complete();
+            complete.with_context(|| format!("{name}: mix[{place}]"))?;
             if mix.settings.is_empty() {
                 mix.settings.clone_from(&read.settings);
             }
@@ -303,41 +308,37 @@ impl Experiment {
 
     /// Every setting of the mixes once, in the order in which they stand there.
     fn settings_of_mixes(&self) -> Vec<Setting> {
-        let mut settings: Vec<Setting> = Vec::new();
-        for setting in self.mixes.iter().flat_map(|mix| &mix.settings) {
-            if !settings.contains(setting) {
-                settings.push(setting.clone());
-            }
-        }
-        settings
+        let settings = once_each(self.mixes.iter().flat_map(|mix| &mix.settings));
+        settings.into_iter().cloned().collect()
     }
 
     fn check(&self) -> anyhow::Result<()> {
         self.method.check().context("method")?;
         ensure!(!self.mixes.is_empty(), "mix: there is nothing to run");
         for (place, mix) in self.mixes.iter().enumerate() {
-            let is_same = |other: &Mix| other.name == mix.name && other.group == mix.group;
+            let (name, count) = (&mix.name, mix.members.len());
+            let is_same = |other: &Mix| other.name == *name && other.group == mix.group;
             ensure!(
                 !self.mixes[..place].iter().any(is_same),
-                "mix[{place}].name: there are two mixes {:?}",
-                mix.name
+                "mix[{place}].name: there are two mixes {name:?}"
             );
             ensure!(
-                (1..=MOST_PROGRAMS).contains(&mix.members.len()),
-                "mix[{place}].programs: {} of 1 to {MOST_PROGRAMS} programs",
-                mix.members.len()
+                (1..=MOST_PROGRAMS).contains(&count),
+                "mix[{place}].programs: {count} of 1 to {MOST_PROGRAMS} programs"
             );
         }
         let headline = self.headline.as_ref().map(|of| &of.setting);
-        for (name, keys) in [
-            ("baselines", self.baselines.iter().collect()),
-            ("promised_against", self.promised_against.iter().collect()),
-            ("headline", headline.into_iter().collect::<Vec<_>>()),
-        ] {
-            let missing = keys.into_iter().find(|key| !self.has_setting(key));
-            if let Some(key) = missing {
-                bail!("{name}: no mix runs under the setting {key:?}");
-            }
+        let named = self.baselines.iter().map(|key| ("baselines", key));
+        let named = named.chain(
+            self.promised_against
+                .iter()
+                .map(|key| ("promised_against", key)),
+        );
+        for (name, key) in named.chain(headline.map(|key| ("headline", key))) {
+            ensure!(
+                has(&self.settings, key),
+                "{name}: no mix runs under the setting {key:?}"
+            );
         }
         for (place, of) in self.expectations.iter().enumerate() {
             self.check_expectation(of)
@@ -347,51 +348,27 @@ impl Experiment {
     }
 
     fn check_expectation(&self, of: &Expectation) -> anyhow::Result<()> {
-        let group = &of.group;
-        ensure!(self.has_group(group), "group: no mix belongs to {group:?}");
-        for key in of.settings.iter().chain([&of.over]) {
-            let mut others = self
-                .mixes
-                .iter()
-                .filter(|mix| mix.group.as_ref() == Some(group));
+        let Expectation { group, over, .. } = of;
+        let mixes: Vec<&Mix> = of_group(&self.mixes, group).collect();
+        ensure!(!mixes.is_empty(), "group: no mix belongs to {group:?}");
+        for key in of.settings.iter().chain([over]) {
             ensure!(
-                others.all(|mix| mix.runs_under(key)),
+                mixes.iter().all(|mix| has(&mix.settings, key)),
                 "settings: not every mix of the group runs under {key:?}"
             );
         }
         ensure!(
-            !of.settings.contains(&of.over),
-            "over: {:?} is compared with itself",
-            of.over
+            !of.settings.contains(over),
+            "over: {over:?} is compared with itself"
         );
         Ok(())
-    }
-
-    fn has_setting(&self, key: &str) -> bool {
-        self.settings.iter().any(|setting| setting.key == *key)
-    }
-
-    fn has_group(&self, name: &str) -> bool {
-        self.mixes
-            .iter()
-            .any(|mix| mix.group.as_deref() == Some(name))
     }
 
     /// Keys of all settings that others are compared with, each once.
     pub(crate) fn compared_with(&self) -> Vec<&String> {
         let expected = self.expectations.iter().map(|of| &of.over);
-        let mut keys: Vec<&String> = Vec::new();
-        for key in self
-            .baselines
-            .iter()
-            .chain(&self.promised_against)
-            .chain(expected)
-        {
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        keys
+        let named = self.baselines.iter().chain(&self.promised_against);
+        once_each(named.chain(expected))
     }
 
     /// Keeps the mixes of which `of`, a `what`, is among these names; all for no names.
@@ -401,53 +378,41 @@ impl Experiment {
         what: &str,
         of: impl Fn(&Mix) -> Option<&String>,
     ) -> anyhow::Result<()> {
-        let mut valid: Vec<&String> = self.mixes.iter().filter_map(&of).collect();
-        valid.dedup();
+        let valid = once_each(self.mixes.iter().filter_map(&of));
         if let Some(name) = names.iter().find(|name| !valid.contains(name)) {
             bail!(unknown(what, name, valid));
         }
         if !names.is_empty() {
-            self.mixes
-                .retain(|mix| of(mix).is_some_and(|name| names.contains(name)));
+            let is_chosen = |mix: &Mix| of(mix).is_some_and(|name| names.contains(name));
+            self.mixes.retain(is_chosen);
             self.forget_what_is_gone();
         }
         Ok(())
     }
 
-    /// Runs these mixes instead of its own, under the settings that all its own have.
+    /// Runs these mixes, each once, instead of its own, under the settings that all its own have.
     pub(crate) fn replace_mixes(&mut self, mixes: Vec<Mix>) {
-        self.mixes.clear();
-        for mut mix in mixes {
-            if !self.mixes.iter().any(|other| other.name == mix.name) {
-                mix.settings.clone_from(&self.settings);
-                self.mixes.push(mix);
-            }
-        }
-        self.forget_what_is_gone();
+        self.mixes = once_each(mixes);
+        let settings = self.settings.clone();
+        self.replace_settings(settings);
     }
 
     /// Runs every mix under these settings, each once.
-    pub(crate) fn replace_settings(&mut self, settings: &[Setting]) {
+    pub(crate) fn replace_settings(&mut self, settings: Vec<Setting>) {
+        let settings = once_each(settings);
         for mix in &mut self.mixes {
-            mix.settings.clear();
-            for setting in settings {
-                if !mix.settings.contains(setting) {
-                    mix.settings.push(setting.clone());
-                }
-            }
+            mix.settings.clone_from(&settings);
         }
         self.forget_what_is_gone();
     }
 
     /// Leaves out the mixes in which a program is for Python; gives their names.
     pub(crate) fn without_python(&mut self) -> Vec<String> {
-        let (gone, kept): (Vec<Mix>, Vec<Mix>) = self
-            .mixes
-            .drain(..)
-            .partition(|mix| mix.has_threads(Threads::Python));
-        self.mixes = kept;
+        let is_gone = |mix: &mut Mix| mix.has_threads(Threads::Python);
+        let gone = self.mixes.extract_if(.., is_gone);
+        let names = gone.map(|mix| mix.name).collect();
         self.forget_what_is_gone();
-        gone.into_iter().map(|mix| mix.name).collect()
+        names
     }
 
     /// Whether any mix has a program with such threads.
@@ -458,16 +423,15 @@ impl Experiment {
     fn forget_what_is_gone(&mut self) {
         self.settings = self.settings_of_mixes();
         let (settings, mixes) = (&self.settings, &self.mixes);
-        let has = |key: &String| settings.iter().any(|setting| setting.key == *key);
-        let has_group = |name: &String| mixes.iter().any(|mix| mix.group.as_ref() == Some(name));
+        let has = |key: &String| has(settings, key);
         self.baselines.retain(has);
         self.promised_against = self.promised_against.take().filter(has);
         self.headline = self.headline.take().filter(|of| has(&of.setting));
-        for of in &mut self.expectations {
+        self.expectations.retain_mut(|of| {
             of.settings.retain(has);
-        }
-        self.expectations
-            .retain(|of| !of.settings.is_empty() && has(&of.over) && has_group(&of.group));
+            let is_left = !of.settings.is_empty() && has(&of.over);
+            is_left && of_group(mixes, &of.group).next().is_some()
+        });
     }
 }
 
@@ -490,7 +454,7 @@ pub(crate) mod tests {
     pub(crate) fn live(mixes: &[&str], settings: &[&str]) -> Experiment {
         let mut live = experiment("live.toml");
         live.replace_mixes(mixes.iter().map(|text| Mix::parse(text).unwrap()).collect());
-        live.replace_settings(&Setting::find_all(settings).unwrap());
+        live.replace_settings(Setting::find_all(settings).unwrap());
         live
     }
 
@@ -511,9 +475,9 @@ pub(crate) mod tests {
             ("promise = 0.85", "promise = 2", "method: promise"),
             ("patience = 6", "patient = 6", "method"),
             (
-                "[\"md\", \"cg\"]",
-                "[\"md\", \"nobody\"]",
-                "mix[1]: programs: there is no program \"nobody\"",
+                "\"md\", \"cg\"",
+                "\"md\", \"nobody\"",
+                "mix[1].programs: there is no program \"nobody\"",
             ),
             ("work = [1.2", "work = [0", "mix[4]: work = 0"),
             (
@@ -523,24 +487,18 @@ pub(crate) mod tests {
             ),
             ("over = \"plain\"", "over = \"hand\"", "expect[0]: settings"),
             ("at_least = 1.5", "", "expect[0].wanted"),
+            ("= 1.5 }", "= 1.5, below = 2 }", "expect[0].wanted"),
             (
-                "at_least = 1.5",
-                "at_least = 1.5, below = 2",
-                "expect[0].wanted",
-            ),
-            (
-                "promised_against = \"static\"",
-                "promised_against = \"hand\"",
-                "promised_against",
+                "against = \"static\"",
+                "against = \"hand\"",
+                "promised_against: no mix",
             ),
         ] {
             assert!(good.contains(from), "{from}");
             let bad = good.replacen(from, to, 1);
             let error = format!("{:#}", Experiment::parse("my.toml", &bad).unwrap_err());
-            assert!(
-                error.starts_with("my.toml") && error.contains(named),
-                "{named}: {error}"
-            );
+            let is_named = error.starts_with("my.toml") && error.contains(named);
+            assert!(is_named, "{named}: {error}");
         }
     }
 
@@ -556,9 +514,8 @@ pub(crate) mod tests {
     fn every_team_mode_is_compared_with_plain_linux_by_a_program_alone() {
         let mut teams = experiment("teams.toml");
         let alone = ["alone".to_owned()];
-        teams
-            .choose(&alone, "group", |mix| mix.group.as_ref())
-            .unwrap();
+        let chosen = teams.choose(&alone, "group", |mix| mix.group.as_ref());
+        chosen.unwrap();
         assert!(teams.mixes.iter().all(|mix| mix.members.len() == 1));
         let expected = teams.expectations.iter().flat_map(|of| &of.settings);
         let expected: Vec<&String> = expected.collect();
@@ -582,10 +539,8 @@ pub(crate) mod tests {
         let mut demo = experiment("demo.toml");
         let mut choose = |names: &[String]| demo.choose(names, "pair", |mix| Some(&mix.name));
         let error = choose(&["md+nothing".to_owned()]).unwrap_err().to_string();
-        assert!(
-            error.contains("md+nothing") && error.contains("triad+mandelbrot"),
-            "{error}"
-        );
+        let has = |part| error.contains(part);
+        assert!(has("md+nothing") && has("triad+mandelbrot"), "{error}");
         choose(&["md+cg".to_owned(), "md+cg".to_owned()]).unwrap();
         assert_eq!(demo.mixes.len(), 1);
     }
@@ -611,7 +566,7 @@ pub(crate) mod tests {
         let mut demo = experiment("demo.toml");
         let mut settings = demo.settings.clone();
         settings.retain(|of| of.key != "follow");
-        demo.replace_settings(&settings);
+        demo.replace_settings(settings);
         assert!(demo.headline.is_none());
         let expects = |key: &str| {
             let mut settings = demo.expectations.iter().flat_map(|of| &of.settings);

@@ -65,13 +65,10 @@ impl FigureExperiment {
     /// Reads one from the file called `name`.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let experiment: Self = reader::read(name, text)?;
-        for (place, of) in experiment.expected.iter().enumerate() {
-            let is_new = experiment.expected[..place]
-                .iter()
-                .all(|other| other.name != of.name);
-            let figure = &of.name;
+        let names: Vec<&String> = experiment.expected.iter().map(|of| &of.name).collect();
+        for (place, figure) in names.iter().enumerate() {
             ensure!(
-                is_new,
+                !names[..place].contains(figure),
                 "{name}: expect[{place}].figure: {figure:?} is there twice"
             );
         }
@@ -101,10 +98,8 @@ mod tests {
             (format!("{good}[[{entry}"), "expect[1].figure"),
         ] {
             let error = format!("{:#}", FigureExperiment::parse("f.toml", &bad).unwrap_err());
-            assert!(
-                error.starts_with("f.toml") && error.contains(named),
-                "{named}: {error}"
-            );
+            let is_named = error.starts_with("f.toml") && error.contains(named);
+            assert!(is_named, "{named}: {error}");
         }
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_entry_is_refused_with_its_file_name_and_key() {
+    fn a_bad_entry_and_an_unknown_program_are_refused_by_name() {
         let good = "[md]\nthreads = \"openmp\"\nfirst_steps = 1\nsummary = \"\"\n";
         table("p.toml", good).unwrap();
         for (bad, named) in [
@@ -124,20 +124,13 @@ mod tests {
             (good.to_owned() + "size = \"huge\"\n", "md.size"),
         ] {
             let error = format!("{:#}", table("p.toml", &bad).unwrap_err());
-            assert!(
-                error.starts_with("p.toml") && error.contains(named),
-                "{named}: {error}"
-            );
+            let is_named = error.starts_with("p.toml") && error.contains(named);
+            assert!(is_named, "{named}: {error}");
         }
-    }
-
-    #[test]
-    fn an_unknown_program_is_refused_with_the_valid_names() {
+        // One that is not there, with the valid names.
         let error = Program::find("nobody").unwrap_err().to_string();
-        assert!(
-            error.contains("nobody") && error.contains("kmeans"),
-            "{error}"
-        );
+        let has = |part| error.contains(part);
+        assert!(has("nobody") && has("kmeans"), "{error}");
     }
 
     #[test]

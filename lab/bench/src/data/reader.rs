@@ -1,14 +1,15 @@
 //! Reads a TOML file into a type; an error names the file and the key.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::de::DeserializeOwned;
 
 /// The contents of the file called `name`.
 pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Result<T> {
-    let deserializer =
-        toml::Deserializer::parse(text).map_err(|error| anyhow!("{name}: {error}"))?;
+    let parsed = toml::Deserializer::parse(text);
+    let deserializer = parsed.map_err(|error| anyhow!("{name}: {error}"))?;
     serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let (path, reason) = (error.path().to_string(), error.inner().message().to_owned());
         anyhow!("{name}: {path}: {reason}")
@@ -32,8 +33,28 @@ pub(crate) fn unknown<'a>(
     valid: impl IntoIterator<Item = &'a String>,
 ) -> String {
     let valid: Vec<&str> = valid.into_iter().map(String::as_str).collect();
-    format!(
-        "there is no {what} {name:?}; choose from {}",
-        valid.join(", ")
-    )
+    let valid = valid.join(", ");
+    format!("there is no {what} {name:?}; choose from {valid}")
+}
+
+/// Refuses a value outside its range by its name, with what is `wanted` instead.
+pub(crate) fn in_range(
+    name: &str,
+    value: f64,
+    range: RangeInclusive<f64>,
+    wanted: &str,
+) -> anyhow::Result<()> {
+    ensure!(range.contains(&value), "{name} {value}: {wanted}");
+    Ok(())
+}
+
+/// Each of them once, in their order.
+pub(crate) fn once_each<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
 }

@@ -93,9 +93,7 @@ impl Setting {
     /// Name for people, on a machine with so many CPUs.
     pub(crate) fn title(&self, cpus: usize) -> String {
         match (self.threads, &self.policy) {
-            (Some(times), _) => {
-                format!("{}, n = {}", self.title, times.get() * cpus)
-            }
+            (Some(times), _) => format!("{}, n = {}", self.title, times.get() * cpus),
             (_, Some(policy)) => format!("{}, {policy}", self.title),
             _ => self.title.clone(),
         }
@@ -152,10 +150,8 @@ mod tests {
         ] {
             let error = table("s.toml", &format!("{good}{bad}\n")).unwrap_err();
             let error = format!("{error:#}");
-            assert!(
-                error.starts_with("s.toml") && error.contains(named),
-                "{named}: {error}"
-            );
+            let is_named = error.starts_with("s.toml") && error.contains(named);
+            assert!(is_named, "{named}: {error}");
         }
     }
 
@@ -165,9 +161,7 @@ mod tests {
         assert_eq!(title("plain-4n"), "plain Linux, n = 8");
         assert_eq!(title("plain"), "plain Linux");
         let by_policy = Setting::find("mapper").unwrap().with_policy("equal");
-        assert_eq!(
-            (by_policy.key.as_str(), by_policy.title(2).as_str()),
-            ("mapper:equal", "mapper, equal")
-        );
+        assert_eq!(by_policy.key, "mapper:equal");
+        assert_eq!(by_policy.title(2), "mapper, equal");
     }
 }

@@ -8,13 +8,12 @@ use mapper_report::statistics::Estimate;
 
 /// Judges the speeds that are expected. What was not measured is not met.
 pub(crate) fn speeds(expectations: &[Expectation], results: &Results) -> Vec<Judged> {
-    let judged = |of: &Expectation| -> Vec<Judged> {
-        let settings = of.settings.iter();
-        settings
-            .flat_map(|setting| under(setting, of, results))
-            .collect()
-    };
-    expectations.iter().flat_map(judged).collect()
+    let settings = expectations
+        .iter()
+        .flat_map(|of| of.settings.iter().map(move |key| (key, of)));
+    settings
+        .flat_map(|(key, of)| under(key, of, results))
+        .collect()
 }
 
 fn under(setting: &str, of: &Expectation, results: &Results) -> Vec<Judged> {
@@ -29,15 +28,15 @@ fn under(setting: &str, of: &Expectation, results: &Results) -> Vec<Judged> {
             is_met: found.is_some_and(|found| of.wanted.is_met(found.value)),
         }
     };
-    let is_in_group = |group: &Option<String>| group.as_ref() == Some(&of.group);
-    let mixes = results.mixes.iter().filter(|mix| is_in_group(&mix.group));
-    let each: Vec<Judged> = mixes
-        .map(|mix| {
-            let own = mix.under(setting);
-            let speed = own.and_then(|own| own.over.get(&of.over));
-            judged(format!("{}, ", mix.name), speed.copied())
-        })
-        .collect();
+    let mixes = results
+        .mixes
+        .iter()
+        .filter(|mix| mix.group.as_ref() == Some(&of.group));
+    let each = mixes.map(|mix| {
+        let speed = mix.under(setting).and_then(|own| own.over.get(&of.over));
+        judged(format!("{}, ", mix.name), speed.copied())
+    });
+    let each: Vec<Judged> = each.collect();
     if of.figure == Over::EachMix && !each.is_empty() {
         return each;
     }
@@ -68,10 +67,8 @@ pub(crate) fn figures(
     };
     let mut lines = Vec::new();
     for expected in experiment.expected.iter().filter(|of| is_wanted(of)) {
-        let mut found = figures
-            .iter()
-            .filter(|of| expected.covers(&of.name))
-            .peekable();
+        let found = figures.iter().filter(|of| expected.covers(&of.name));
+        let mut found = found.peekable();
         if found.peek().is_none() {
             lines.push(judged(expected, &expected.name, None));
         }
@@ -108,11 +105,12 @@ mod tests {
     #[test]
     fn each_kind_of_figure_is_held_to_its_bound() {
         // Mixes at √1.6 = 1.26 and 2 of the static share, its mean 1.59, the slowest program at 0.8.
-        for (figure, value) in [
+        let speeds = [
             (Over::Mean, 1.59),
             (Over::SlowestMix, 1.264),
             (Over::SlowestProgram, 0.799),
-        ] {
+        ];
+        for (figure, value) in speeds {
             assert!(judge("mapper", figure, value)[0].1, "{figure:?}");
             assert!(!judge("mapper", figure, value + 0.01)[0].1, "{figure:?}");
         }
@@ -120,16 +118,12 @@ mod tests {
         let met: Vec<bool> = each.iter().map(|(_, met)| *met).collect();
         assert_eq!(met, [false, true]);
         assert_eq!(each[0].0, "md+cg, mapper: as fast as wanted");
-    }
-
-    #[test]
-    fn a_speed_that_was_not_measured_is_not_met() {
-        for figure in [
-            Over::Mean,
-            Over::SlowestMix,
-            Over::SlowestProgram,
-            Over::EachMix,
-        ] {
+        // What was not measured is not met.
+        for figure in speeds
+            .map(|(figure, _)| figure)
+            .into_iter()
+            .chain([Over::EachMix])
+        {
             let judged = judge("virtual", figure, 0.1);
             assert!(!judged.is_empty() && judged.iter().all(|(_, met)| !met));
         }

@@ -24,12 +24,10 @@ fn figures(mix: &MixResult, own: &SettingResult, experiment: &Experiment) -> Set
     let mut notes: Vec<String> = runs.iter().flat_map(|run| run.notes.clone()).collect();
     notes.sort();
     notes.dedup();
-    let programs = 0..mix.programs.len();
+    let program = |at| program_result(mix, runs, at, experiment);
     SettingResult {
-        programs: programs
-            .map(|at| program_result(mix, runs, at, experiment))
-            .collect(),
-        over: over_others(mix, runs, mix.places(Unit::Seconds), experiment),
+        programs: (0..mix.programs.len()).map(program).collect(),
+        over: over_others(mix, runs, &mix.places(Unit::Seconds), experiment),
         wrong: runs.iter().flat_map(|run| run.wrong.clone()).collect(),
         notes,
         ..own.clone()
@@ -46,23 +44,19 @@ fn runs_of<'a>(mix: &'a MixResult, setting: &str) -> Option<&'a [Run]> {
 fn over_others(
     mix: &MixResult,
     own: &[Run],
-    which: Vec<usize>,
+    which: &[usize],
     experiment: &Experiment,
 ) -> BTreeMap<String, Speed> {
-    let mut compared = Compared {
-        base: own,
-        own,
-        which,
+    let speed = |key: &String| {
+        let (base, which) = (runs_of(mix, key)?, which.to_vec());
+        let speed = Compared { base, own, which }.speed(experiment.method.speed)?;
+        Some((key.clone(), speed))
     };
-    let mut over = BTreeMap::new();
-    for key in experiment.compared_with() {
-        if let Some(base) = runs_of(mix, key) {
-            compared.base = base;
-            let speed = compared.speed(experiment.method.speed);
-            over.extend(speed.map(|speed| (key.clone(), speed)));
-        }
-    }
-    over
+    experiment
+        .compared_with()
+        .into_iter()
+        .filter_map(speed)
+        .collect()
 }
 
 fn program_result(
@@ -71,7 +65,7 @@ fn program_result(
     at: usize,
     experiment: &Experiment,
 ) -> ProgramResult {
-    let over = over_others(mix, runs, vec![at], experiment);
+    let over = over_others(mix, runs, &[at], experiment);
     let against = experiment.promised_against.as_ref();
     let promised = experiment.method.promise.zip(against);
     let most = promised.and_then(|(promise, against)| {
@@ -151,30 +145,33 @@ pub(crate) mod tests {
             panic!("{result:?}")
         };
         // 8/1 and 2/2.5 have the geometric mean √6.4; 2/1 and 2/2.5 √1.6.
-        close(own.over.get("plain"), 6.4_f64.sqrt());
-        close(own.over.get("static"), 1.6_f64.sqrt());
-        close(own.programs[0].over.get("plain"), 8.0);
-        close(own.programs[1].over.get("static"), 0.8);
-        close(plain.over.get("plain"), 1.0);
-        close(fair.over.get("plain"), 2.0);
+        for (speeds, over, wanted) in [
+            (&own.over, "plain", 6.4_f64.sqrt()),
+            (&own.over, "static", 1.6_f64.sqrt()),
+            (&own.programs[0].over, "plain", 8.0),
+            (&own.programs[1].over, "static", 0.8),
+            (&plain.over, "plain", 1.0),
+            (&fair.over, "plain", 2.0),
+        ] {
+            close(speeds.get(over), wanted);
+        }
+        // Speeds of 2 and 0.8 over the static share, and 0.85 is promised.
+        let kept = own.programs.iter().map(|of| of.keeps_promise);
+        assert_eq!(kept.collect::<Vec<_>>(), [Some(true), Some(false)]);
+        assert_eq!(own.programs[1].runs_below, Some(2));
+        // Under plain Linux two of three runs of md were ended, so that what it takes part in is a bound.
         assert_eq!(plain.programs[0].over_limit, 2);
-    }
-
-    #[test]
-    fn a_promise_is_broken_below_its_share_of_the_static_speed() {
-        let result = evaluated(&example()[0], &live());
-        let kept: Vec<_> = result.settings[2]
-            .programs
-            .iter()
-            .map(|of| of.keeps_promise)
-            .collect();
-        // Speeds of 2 and 0.8, and 0.85 is promised.
-        assert_eq!(kept, [Some(true), Some(false)]);
-        assert_eq!(result.settings[2].programs[1].runs_below, Some(2));
-    }
-
-    #[test]
-    fn latencies_stand_by_themselves() {
+        assert_eq!(plain.programs[0].certainty, Certainty::AtLeast);
+        for (speeds, over, wanted) in [
+            (&own.programs[0].over, "plain", Certainty::AtLeast),
+            (&own.over, "plain", Certainty::AtLeast),
+            (&own.over, "static", Certainty::Exact),
+            (&plain.over, "static", Certainty::AtMost),
+            (&fair.programs[1].over, "plain", Certainty::Exact),
+        ] {
+            assert_eq!(speeds[over].certainty, wanted);
+        }
+        // Latencies stand by themselves.
         let result = evaluated(&example()[1], &live());
         let own = &result.settings[2];
         assert_eq!(result.programs[0].unit, Unit::P99);
@@ -210,59 +207,35 @@ pub(crate) mod tests {
                 of.runs.truncate(2);
             }
             let values = |mix: &MixResult| -> Vec<f64> {
-                let settings = evaluated(mix, &live()).settings.into_iter();
-                settings
-                    .map(|of| of.over["static"].estimate.value)
-                    .collect()
+                let settings = evaluated(mix, &live()).settings;
+                let value = |of: &SettingResult| of.over["static"].estimate.value;
+                settings.iter().map(value).collect()
             };
             assert_eq!(values(&with), values(&without));
         }
     }
 
     #[test]
-    fn a_setting_under_which_every_run_is_wrong_has_no_figure_and_is_still_reported() {
-        let mut measured = example().remove(0);
-        for run in &mut measured.settings[2].runs {
+    fn what_has_no_valid_run_has_no_figure_and_after_a_stop_each_setting_counts_with_what_it_has() {
+        let mut wrong = example().remove(0);
+        for run in &mut wrong.settings[2].runs {
             run.reject("crashed".to_owned());
         }
-        let result = evaluated(&measured, &live());
-        let own = &result.settings[2];
+        let own = evaluated(&wrong, &live()).settings.remove(2);
         assert!(own.over.is_empty() && own.programs[0].cost.is_none());
         assert_eq!((own.programs[0].valid, own.wrong.len()), (0, 3));
-    }
 
-    #[test]
-    fn a_speed_over_runs_that_were_ended_is_a_bound() {
-        let result = evaluated(&example()[0], &live());
-        let [plain, fair, own] = &result.settings[..] else {
-            panic!("{result:?}")
-        };
-        // Under plain Linux two of three runs of md were ended.
-        assert_eq!(own.programs[0].over["plain"].certainty, Certainty::AtLeast);
-        assert_eq!(own.over["plain"].certainty, Certainty::AtLeast);
-        assert_eq!(own.over["static"].certainty, Certainty::Exact);
-        assert_eq!(plain.over["static"].certainty, Certainty::AtMost);
-        assert_eq!(plain.programs[0].certainty, Certainty::AtLeast);
-        assert_eq!(fair.programs[1].over["plain"].certainty, Certainty::Exact);
-    }
-
-    #[test]
-    fn after_a_stop_each_setting_counts_with_what_it_has() {
-        let mut stopped = example().remove(0);
-        stopped.settings[2].runs.truncate(1);
-        let result = evaluated(&stopped, &live());
-        // The plain medians are those of all three repetitions: 8 and 2.
-        close(result.settings[2].programs[1].over.get("plain"), 0.8);
-        close(result.settings[2].over.get("plain"), 6.4_f64.sqrt());
-    }
-
-    #[test]
-    fn what_was_not_measured_has_no_figure() {
-        let mut measured = example().remove(0);
-        measured.settings.retain(|of| of.setting == "mapper");
-        let result = evaluated(&measured, &live());
-        let own = &result.settings[0];
+        let mut alone = example().remove(0);
+        alone.settings.retain(|of| of.setting == "mapper");
+        let own = evaluated(&alone, &live()).settings.remove(0);
         assert!(own.over.is_empty() && own.programs[0].keeps_promise.is_none());
         assert!(own.programs[0].runs_below.is_none());
+
+        let mut stopped = example().remove(0);
+        stopped.settings[2].runs.truncate(1);
+        let own = evaluated(&stopped, &live()).settings.remove(2);
+        // The plain medians are those of all three repetitions: 8 and 2.
+        close(own.programs[1].over.get("plain"), 0.8);
+        close(own.over.get("plain"), 6.4_f64.sqrt());
     }
 }

@@ -122,18 +122,15 @@ pub(crate) mod tests {
     }
 
     /// The results of mixes whose runs were made up.
-    pub(crate) fn of_mixes(
-        experiment: &Experiment,
-        mixes: Vec<MixResult>,
-        left_out: usize,
-    ) -> Results {
+    pub(crate) fn of_mixes(of: &Experiment, mixes: Vec<MixResult>, left_out: usize) -> Results {
+        let (repetitions, ended) = (3, Ended::Done);
         let measured = Measured {
             mixes,
-            repetitions: 3,
+            repetitions,
             left_out,
-            ended: Ended::Done,
+            ended,
         };
-        of_runs(experiment, &measured, known())
+        of_runs(of, &measured, known())
     }
 
     /// Results with everything in them that a report can show.
@@ -148,16 +145,15 @@ pub(crate) mod tests {
         };
         mapper[0].timeline = (0..40).map(sample).collect();
         let mut results = of_mixes(&live(), mixes, 0);
-        results.expectations = [("kept", true), ("broken", false)]
-            .map(|(name, is_met)| Judged {
-                name: name.to_owned(),
-                wanted: Bound::AtLeast(1.5),
-                unit: "×".to_owned(),
-                found: None,
-                published: None,
-                is_met,
-            })
-            .to_vec();
+        let judged = |(name, is_met): (&str, _)| Judged {
+            name: name.to_owned(),
+            wanted: Bound::AtLeast(1.5),
+            unit: "×".to_owned(),
+            found: None,
+            published: None,
+            is_met,
+        };
+        results.expectations = [("kept", true), ("broken", false)].map(judged).to_vec();
         results
     }
 
@@ -167,18 +163,20 @@ pub(crate) mod tests {
             let groups = results.groups.iter();
             groups.map(|group| group.title.clone()).collect()
         };
-        assert_eq!(titles(&example()), ["mixes of 2 programs"]);
+        let results = example();
+        assert_eq!(titles(&results), ["mixes of 2 programs"]);
+        // The headline is that of the setting and group of the experiment.
+        assert_eq!(results.headline_summary().unwrap().setting, "mapper");
+        let group = results.headline.unwrap().group.unwrap();
+        assert_eq!(group, "mixes of 2 programs");
         let mut mixed = measured();
         let third = mixed[0].programs[0].clone();
         mixed[0].programs.push(third);
         for run in mixed[0].settings.iter_mut().flat_map(|of| &mut of.runs) {
-            let again = run.programs[0];
-            run.programs.push(again);
+            run.programs.push(run.programs[0]);
         }
-        assert_eq!(
-            titles(&of_mixes(&live(), mixed, 0)),
-            ["all mixes", "mixes of 2 programs", "mixes of 3 programs"]
-        );
+        let wanted = ["all mixes", "mixes of 2 programs", "mixes of 3 programs"];
+        assert_eq!(titles(&of_mixes(&live(), mixed, 0)), wanted);
     }
 
     #[test]
@@ -194,16 +192,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn wrong_results_and_runs_at_the_limit_are_counted() {
+    fn wrong_results_limits_and_disturbances_are_reported_and_a_quiet_measurement_is_not() {
         let results = example();
         assert_eq!((results.wrong_results, results.timed_out), (1, 2));
-        assert_eq!(of_mixes(&live(), measured(), 0).wrong_results, 0);
-    }
-
-    #[test]
-    fn a_disturbed_measurement_says_so_and_a_quiet_one_does_not() {
         let mut results = of_mixes(&live(), measured(), 0);
-        assert_eq!(results.caution(), None);
+        assert_eq!((results.wrong_results, results.caution()), (0, None));
         results.load.as_mut().unwrap().others_mean = 0.4;
         results.method.as_mut().unwrap().repetitions_done = 1;
         let caution = results.caution().unwrap();
@@ -213,30 +206,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_headline_is_that_of_the_setting_and_group_of_the_experiment() {
-        let results = example();
-        let own = results.headline_summary().unwrap();
-        assert_eq!(own.setting, "mapper");
-        let group = results.headline.unwrap().group.unwrap();
-        assert_eq!(group, "mixes of 2 programs");
-    }
-
-    #[test]
     fn the_json_has_the_documented_shape() {
         let json = serde_json::to_value(example()).unwrap();
-        assert_eq!(
-            (&json["schema"], &json["kind"]),
-            (&SCHEMA.into(), &"measured".into())
-        );
+        assert_eq!(json["schema"], SCHEMA);
+        assert_eq!(json["kind"], "measured");
         let keys = "machine method load mixes groups expectations headline";
         for key in keys.split(' ') {
             assert!(!json[key].is_null(), "{key}");
         }
         let own = &json["mixes"][0]["settings"][2];
         assert_eq!(own["setting"], "mapper");
-        assert!(
-            own["over"]["plain"]["value"].is_f64() && own["programs"][0]["cost"]["low"].is_f64()
-        );
+        assert!(own["over"]["plain"]["value"].is_f64());
+        assert!(own["programs"][0]["cost"]["low"].is_f64());
         let run = &own["runs"][0];
         assert!(run["before"]["load_average"].is_f64());
         assert_eq!(run["timeline"][0]["cpus"], serde_json::json!([2, null]));

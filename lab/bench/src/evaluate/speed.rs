@@ -28,9 +28,7 @@ pub(crate) fn median_cost(runs: &[Run], at: usize, places: &[usize]) -> Option<f
 
 /// How the median of all runs stands to the true one.
 pub(crate) fn certainty(runs: &[Run], at: usize) -> Certainty {
-    let valid = costs(runs, at)
-        .filter(|cost| cost.value().is_some())
-        .count();
+    let valid = costs(runs, at).filter_map(RunCost::value).count();
     let at_limit = costs(runs, at).filter(|cost| cost.is_limit()).count();
     match (valid, at_limit) {
         (0, _) => Certainty::Unknown,
@@ -52,14 +50,13 @@ pub(crate) struct Compared<'a> {
 impl Compared<'_> {
     pub(crate) fn speed(&self, by: SpeedBy) -> Option<Speed> {
         let estimate = match by {
-            SpeedBy::RatioOfMedians => {
-                estimate(self.repetitions(), |places| self.ratio_of_medians(places))
-            }
+            SpeedBy::RatioOfMedians => estimate(self.repetitions(), |at| self.ratio_of_medians(at)),
             SpeedBy::MedianOfRatios => median_and_range(&self.ratios()),
-        };
+        }?;
+        let certainty = self.certainty();
         Some(Speed {
-            estimate: estimate?,
-            certainty: self.certainty(),
+            estimate,
+            certainty,
         })
     }
 
@@ -98,9 +95,9 @@ impl Compared<'_> {
             // Beside itself a setting has exactly its own speed.
             return Certainty::Exact;
         }
-        let of =
-            |&at: &usize| Certainty::of_ratio(certainty(self.base, at), certainty(self.own, at));
-        all(self.which.iter().map(of))
+        let ends = |&at: &usize| (certainty(self.base, at), certainty(self.own, at));
+        let ends = self.which.iter().map(ends);
+        all(ends.map(|(base, own)| Certainty::of_ratio(base, own)))
     }
 }
 
@@ -121,8 +118,8 @@ pub(crate) fn overall(compared: &[Compared<'_>], by: SpeedBy) -> Option<Speed> {
             estimate(count, mean)?
         }
         SpeedBy::MedianOfRatios => {
-            let speeds: Option<Vec<Speed>> = compared.iter().map(|of| of.speed(by)).collect();
-            let speeds = speeds?;
+            let speeds = compared.iter().map(|of| of.speed(by));
+            let speeds = speeds.collect::<Option<Vec<Speed>>>()?;
             let mean = |of: fn(&Estimate) -> f64| {
                 geometric_mean(speeds.iter().map(|speed| of(&speed.estimate)))
             };
@@ -133,9 +130,10 @@ pub(crate) fn overall(compared: &[Compared<'_>], by: SpeedBy) -> Option<Speed> {
             }
         }
     };
+    let certainty = all(compared.iter().map(Compared::certainty));
     Some(Speed {
         estimate,
-        certainty: all(compared.iter().map(Compared::certainty)),
+        certainty,
     })
 }
 
@@ -178,19 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_formed_of_runs_of_the_same_moment_only() {
-        let own = [run(0, &[1.0; 2]), run(1, &[3.0; 2])];
+    fn ratios_are_formed_of_runs_of_the_same_moment_that_were_not_both_ended_at_the_limit() {
         let by = SpeedBy::MedianOfRatios;
+        let own = [run(0, &[1.0; 2]), run(1, &[3.0; 2])];
         let found = speed(&[run(1, &[6.0; 2])], &own, by);
         assert!(is_close(found.unwrap().value, 2.0), "{found:?}");
         assert_eq!(speed(&[run(7, &[6.0; 2])], &own, by), None);
-    }
-
-    #[test]
-    fn runs_that_were_both_ended_at_the_limit_are_not_compared() {
         let (over, under) = ([run(0, &[8.0; 2])], [run(0, &[2.0; 2])]);
-        assert_eq!(speed(&over, &over.clone(), SpeedBy::MedianOfRatios), None);
-        assert!(speed(&over, &under, SpeedBy::MedianOfRatios).is_some());
+        assert_eq!(speed(&over, &over.clone(), by), None);
+        assert!(speed(&over, &under, by).is_some());
     }
 
     #[test]

@@ -27,28 +27,25 @@ pub(crate) fn groups(mixes: &[MixResult], experiment: &Experiment) -> Vec<Group>
         groups.insert(0, ("all mixes".to_owned(), mixes.iter().collect()));
     }
     let groups = groups.into_iter();
-    groups
-        .map(|(title, mixes)| group(&mixes, title, experiment))
-        .collect()
+    let group = |(title, mixes): (_, Vec<_>)| group(&mixes, title, experiment);
+    groups.map(group).collect()
 }
 
 fn group(mixes: &[&MixResult], title: String, experiment: &Experiment) -> Group {
-    let settings = experiment.settings.iter();
+    let keys = experiment.settings.iter().map(|of| &of.key);
+    let keys = keys.filter(|key| mixes.iter().any(|mix| mix.under(key).is_some()));
     Group {
         title,
         mixes: mixes.len(),
-        settings: settings
-            .filter(|setting| mixes.iter().any(|mix| mix.under(&setting.key).is_some()))
-            .map(|setting| summary(&setting.key, mixes, experiment))
-            .collect(),
+        settings: keys.map(|key| summary(key, mixes, experiment)).collect(),
     }
 }
 
 fn summary(setting: &str, mixes: &[&MixResult], experiment: &Experiment) -> Summary {
-    let own: Vec<(&MixResult, &SettingResult)> = mixes
+    let own = mixes
         .iter()
-        .filter_map(|mix| Some((*mix, mix.under(setting)?)))
-        .collect();
+        .filter_map(|mix| Some((*mix, mix.under(setting)?)));
+    let own: Vec<(&MixResult, &SettingResult)> = own.collect();
     let over = experiment.compared_with().into_iter().map(|key| {
         let programs = own.iter().flat_map(|(mix, own)| {
             let timed = mix.places(Unit::Seconds).into_iter();
@@ -88,11 +85,9 @@ fn mean(
     for mix in mixes {
         let which = mix.places(unit);
         if !which.is_empty() {
-            compared.push(Compared {
-                base: &mix.under(over)?.runs,
-                own: &mix.under(setting)?.runs,
-                which,
-            });
+            let [base, own] = [over, setting].map(|key| mix.under(key).map(|of| &*of.runs));
+            let (base, own) = base.zip(own)?;
+            compared.push(Compared { base, own, which });
         }
     }
     overall(&compared, experiment.method.speed)
@@ -103,11 +98,10 @@ fn promises(own: &[(&MixResult, &SettingResult)], experiment: &Experiment) -> Op
     let mut promises = Promises::default();
     for (mix, own) in own {
         for (member, result) in mix.programs.iter().zip(&own.programs) {
-            let (Some(speed), Some(below), Some(is_kept)) = (
-                result.over.get(against),
-                result.runs_below,
-                result.keeps_promise,
-            ) else {
+            let Some(speed) = result.over.get(against) else {
+                continue;
+            };
+            let (Some(below), Some(is_kept)) = (result.runs_below, result.keeps_promise) else {
                 continue;
             };
             promises.made += 1;
@@ -140,18 +134,17 @@ mod tests {
     fn times_and_latencies_are_summed_up_apart() {
         let all = of_group(&example(), "mapper");
         // Mixes at √6.4 and 4 over plain, and at √1.6 and 2 of the static share.
-        close(
-            all.over["plain"].mean.as_ref(),
-            (6.4_f64.sqrt() * 4.0).sqrt(),
-        );
-        close(
-            all.over["static"].mean.as_ref(),
-            (1.6_f64.sqrt() * 2.0).sqrt(),
-        );
-        close(all.over["plain"].latency.as_ref(), 5.0);
-        close(all.over["static"].latency.as_ref(), 0.5);
-        close(all.over["static"].slowest_mix.as_ref(), 1.6_f64.sqrt());
-        close(all.over["static"].slowest_program.as_ref(), 0.8);
+        let (plain, fair) = (&all.over["plain"], &all.over["static"]);
+        for (speed, wanted) in [
+            (&plain.mean, (6.4_f64.sqrt() * 4.0).sqrt()),
+            (&fair.mean, (1.6_f64.sqrt() * 2.0).sqrt()),
+            (&plain.latency, 5.0),
+            (&fair.latency, 0.5),
+            (&fair.slowest_mix, 1.6_f64.sqrt()),
+            (&fair.slowest_program, 0.8),
+        ] {
+            close(speed.as_ref(), wanted);
+        }
     }
 
     #[test]
@@ -159,17 +152,12 @@ mod tests {
         let own = of_group(&example(), "mapper").promises.unwrap();
         assert_eq!(own.made, 4);
         // cg at 2/2.5 and the server at 2/4; of cg's runs two are beyond 2/0.85 s, of the server's all.
-        assert_eq!(
-            own.broken,
-            ["cg in md+cg at 0.80", "server in server+matmul at 0.50"]
-        );
+        let broken = ["cg in md+cg at 0.80", "server in server+matmul at 0.50"];
+        assert_eq!(own.broken, broken);
         assert_eq!((own.runs, own.runs_below), (12, 5));
         let fair = of_group(&example(), "static").promises.unwrap();
         assert_eq!((fair.broken.len(), fair.runs_below), (0, 0));
-    }
-
-    #[test]
-    fn without_the_static_share_no_promise_can_be_judged() {
+        // Without the static share no promise can be judged.
         let mut measured = example().remove(0);
         measured.settings.retain(|of| of.setting == "mapper");
         assert!(of_group(&[measured], "mapper").promises.is_none());

@@ -7,11 +7,11 @@
 use super::process;
 use crate::result::report::Figure;
 use crate::run::daemon::PrivateDaemon;
-use crate::run::processes::terminate;
-use anyhow::{Context, Result, bail};
+use crate::run::processes::EndedOnDrop;
+use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// What the managed threads are divided among.
@@ -60,11 +60,8 @@ fn measure_size(
     // All threads together wake as often as 80 that do it every 10 ms.
     let period_us = (10_000 * threads / 80).to_string();
     let share = (threads / PROGRAMS).to_string();
-    let mut programs = Vec::new();
-    for _ in 0..PROGRAMS {
-        let arguments = ["sleep", &share, &period_us];
-        programs.push(Program::start(&daemon, crowd, arguments)?);
-    }
+    let start = |_| start(&daemon, crowd, ["sleep", &share, &period_us]);
+    let _programs = (0..PROGRAMS).map(start).collect::<Result<Vec<_>>>()?;
     // Arrivals and first looks are no intervals like the others.
     std::thread::sleep(INTERVAL * 5);
     let (mut cost_ms, mut resident_mb) = (Vec::new(), Vec::new());
@@ -75,12 +72,11 @@ fn measure_size(
         // Intervals that cost much are longer than set; a window holds some in any case.
         let mut taken = decisions(&daemon)? - before.0;
         while taken < LEAST_DECISIONS {
-            if start.elapsed() > PATIENCE {
-                bail!(
-                    "the daemon took {taken} decisions in {:.0?}; it needs an emptier machine",
-                    start.elapsed()
-                );
-            }
+            let waited = start.elapsed();
+            ensure!(
+                waited <= PATIENCE,
+                "the daemon took {taken} decisions in {waited:.0?}; it needs an emptier machine"
+            );
             std::thread::sleep(INTERVAL);
             taken = decisions(&daemon)? - before.0;
         }
@@ -104,43 +100,31 @@ fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
 /// What the daemon counts, and how long its intervals are: where one costs much, they become longer.
 fn circumstances(daemon: &PrivateDaemon) -> Result<String> {
     let status = daemon.status(PATIENCE)?.daemon;
-    let ms = |ns: u64| ns as f64 / 1e6;
+    let ms = |ns: u64| format!("{:.0} ms", ns as f64 / 1e6);
     let interval = match status.stretched {
-        None => format!("an interval of {:.0} ms", ms(status.interval_ns)),
-        Some(longer) => format!(
-            "an interval of {:.0} ms, made longer from {:.0} ms",
-            ms(longer.interval_ns),
-            ms(longer.asked_ns)
+        None => ms(status.interval_ns),
+        Some(of) => format!(
+            "{}, made longer from {}",
+            ms(of.interval_ns),
+            ms(of.asked_ns)
         ),
     };
-    Ok(format!("{}; {interval}", status.counters.name))
+    Ok(format!(
+        "{}; an interval of {interval}",
+        status.counters.name
+    ))
 }
 
-/// A program under the daemon, ended when dropped.
-struct Program(Child);
-
-impl Program {
-    fn start(daemon: &PrivateDaemon, crowd: &Path, arguments: [&str; 3]) -> Result<Self> {
-        let mut command = daemon.launch(&["--"]);
-        command.arg(crowd).args(arguments).stdin(Stdio::null());
-        let mut child = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start mapper-launch")?;
-        let out = child.stdout.take();
-        let program = Self(child);
-        let mut line = String::new();
-        BufReader::new(out.context("no output")?).read_line(&mut line)?;
-        if line.trim() != "ready" {
-            bail!("crowd {} printed {line:?}", arguments.join(" "));
-        }
-        Ok(program)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        terminate(&self.0);
-        let _ = self.0.wait();
-    }
+/// Starts a program under the daemon, and waits until it is ready.
+fn start(daemon: &PrivateDaemon, crowd: &Path, arguments: [&str; 3]) -> Result<EndedOnDrop> {
+    let mut command = daemon.launch(&["--"]);
+    command.arg(crowd).args(arguments).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut program = EndedOnDrop(child.context("start mapper-launch")?);
+    let mut line = String::new();
+    let out = program.0.stdout.take().context("no output")?;
+    BufReader::new(out).read_line(&mut line)?;
+    let words = arguments.join(" ");
+    ensure!(line.trim() == "ready", "crowd {words} printed {line:?}");
+    Ok(program)
 }

@@ -75,13 +75,13 @@ pub(crate) fn slowdown(bin: &Path, crowd: &Path) -> Result<Figure> {
     };
     let mut samples = Vec::new();
     for pair in 0..WORK_PAIRS {
-        let (plain, under) = if pair % 2 == 0 {
-            let plain = unmanaged()?;
-            (plain, managed()?)
+        let before = if pair % 2 == 0 {
+            Some(unmanaged()?)
         } else {
-            let under = managed()?;
-            (unmanaged()?, under)
+            None
         };
+        let under = managed()?;
+        let plain = before.map_or_else(&unmanaged, Ok)?;
         samples.push((under / plain - 1.0) * 100.0);
     }
     Figure::of(MANAGED, "%", &samples)
@@ -89,9 +89,6 @@ pub(crate) fn slowdown(bin: &Path, crowd: &Path) -> Result<Figure> {
 
 fn cpu_time_ns(command: &mut Command) -> Result<f64> {
     let printed = output(command)?;
-    let ns: u64 = printed
-        .trim()
-        .parse()
-        .with_context(|| format!("{command:?}: {printed:?}"))?;
-    Ok(ns as f64)
+    let ns = printed.trim().parse::<u64>();
+    Ok(ns.with_context(|| format!("{command:?}: {printed:?}"))? as f64)
 }

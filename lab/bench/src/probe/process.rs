@@ -12,10 +12,8 @@ pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
     let mut sum = 0;
     for task in process(pid)?.tasks()? {
         let task = task?;
-        let times = task.schedstat();
-        sum += times
-            .with_context(|| format!("read /proc/{pid}/task/{}/schedstat", task.tid))?
-            .sum_exec_runtime;
+        let name = || format!("read /proc/{pid}/task/{}/schedstat", task.tid);
+        sum += task.schedstat().with_context(name)?.sum_exec_runtime;
     }
     Ok(sum)
 }

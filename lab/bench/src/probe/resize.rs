@@ -96,26 +96,22 @@ fn rate(beats: &[Beat], from_ns: u64, to_ns: u64) -> Result<f64> {
 
 fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let record = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let record_path = record.path().to_str();
-    let record_path = record_path.context("temporary path is not text")?;
+    let record_path = record
+        .path()
+        .to_str()
+        .context("temporary path is not text")?;
     let daemon = PrivateDaemon::start(bin, &["--interval", INTERVAL, "--record", record_path])?;
     let seconds = (STAGE * 3).as_secs_f64().to_string();
     let region_us = REGION_US.to_string();
     let mut command = daemon.launch(&["--name", "pulse", "--teams", teams, "--"]);
-    command
-        .arg(pulse)
-        .args(["--seconds", &seconds, "--region-us", &region_us]);
-    let mut beating = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("launch pulse")?;
+    command.arg(pulse).args(["--seconds", &seconds]);
+    let command = command.args(["--region-us", &region_us]);
+    let beating = command.stdout(Stdio::piped()).spawn();
+    let mut beating = beating.context("launch pulse")?;
     let out = beating.stdout.take().context("pulse has no output")?;
-    let reader = std::thread::spawn(move || -> Result<Vec<Beat>> {
-        let lines = BufReader::new(out).lines();
-        lines
-            .map(|line| Ok(serde_json::from_str(&line?)?))
-            .collect()
-    });
+    let beat = |line: std::io::Result<String>| Ok(serde_json::from_str(&line?)?);
+    let read = move || BufReader::new(out).lines().map(beat).collect::<Result<_>>();
+    let reader = std::thread::spawn(read);
     std::thread::sleep(STAGE);
     let mut guest = daemon.launch(&["--name", "guest", "--", "sleep"]);
     guest.arg(STAGE.as_secs_f64().to_string());
@@ -128,10 +124,8 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let beats = reader.join();
     let beats = beats.map_err(|_| anyhow::anyhow!("the reader of pulse panicked"))??;
     drop(daemon);
-    Ok(Run {
-        beats,
-        changes: changes(record.path())?,
-    })
+    let changes = changes(record.path())?;
+    Ok(Run { beats, changes })
 }
 
 /// The decisions that changed pulse's count, out of the daemon's recording.

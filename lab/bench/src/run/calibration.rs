@@ -53,10 +53,11 @@ mod tests {
     use super::*;
 
     fn alone(seconds: f64) -> Alone {
+        let (around, checksum) = (Duration::ZERO, 1.0);
         Alone {
             seconds,
-            around: Duration::ZERO,
-            checksum: 1.0,
+            around,
+            checksum,
         }
     }
 
@@ -65,10 +66,8 @@ mod tests {
         for first_guess in [1, 50, 5000] {
             let run = |steps: u64| Ok(alone(0.05 + 0.001 * steps as f64));
             let found = calibrate("md", first_guess, 2.0, run).unwrap();
-            assert!(
-                (1650..=2350).contains(&found.steps),
-                "{first_guess}: {found:?}"
-            );
+            let is_near = (1650..=2350).contains(&found.steps);
+            assert!(is_near, "{first_guess}: {found:?}");
             assert!((1.7..=2.4).contains(&found.alone.seconds), "{found:?}");
         }
     }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 const START: Duration = Duration::from_secs(10);
 
+/// In its folder.
+const SOCKET: &str = "mapper.sock";
+
 /// A running daemon that nobody else uses. Stopped in order when dropped.
 #[derive(Debug)]
 pub(crate) struct PrivateDaemon {
@@ -23,28 +26,24 @@ impl PrivateDaemon {
     /// socket answers. Its log goes to `mapperd.log` in its temporary folder.
     pub(crate) fn start(bin: &Path, arguments: &[&str]) -> Result<Self> {
         let folder = runtime_folder().context("make a temporary folder")?;
-        let socket = folder.path().join("mapper.sock");
         let log = folder.path().join("mapperd.log");
-        let out =
-            std::fs::File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let out = fs_err::File::create(&log)?.into_parts().0;
         let program = bin.join("mapperd");
         let mut command = Command::new(&program);
         command
             .args(["--user", "--socket"])
-            .arg(&socket)
-            .args(arguments);
-        command.env("XDG_RUNTIME_DIR", folder.path());
+            .arg(folder.path().join(SOCKET));
+        command
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", folder.path());
         command
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out);
         let child = command.spawn();
         let child = child.with_context(|| format!("start {}", program.display()))?;
-        let mut daemon = Self {
-            child,
-            folder,
-            bin: bin.to_owned(),
-        };
+        let bin = bin.to_owned();
+        let mut daemon = Self { child, folder, bin };
         let deadline = Instant::now() + START;
         loop {
             if daemon.status(START).is_ok() {
@@ -62,8 +61,7 @@ impl PrivateDaemon {
 
     /// What it reports, over a connection of its own.
     pub(crate) fn status(&self, patience: Duration) -> Result<Status> {
-        let mut client = Client::connect(&self.socket(), patience)?;
-        Ok(client.status()?)
+        Ok(Client::connect(&self.socket(), patience)?.status()?)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -71,7 +69,7 @@ impl PrivateDaemon {
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.path().join("mapper.sock")
+        self.folder.path().join(SOCKET)
     }
 
     pub(crate) fn log(&self) -> String {

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
 use super::daemon::PrivateDaemon;
+use super::processes::Launch;
 use super::shares::Share;
 use crate::build::dlb::Loaded;
 use crate::data::program::Program;
@@ -20,9 +22,13 @@ const RUNTIME_VARIABLES: [&str; 4] = [
     "KMP_AFFINITY",
 ];
 
-/// What settings need besides the program.
+/// A piece of a program's work, and what settings need besides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Means<'a> {
+pub(crate) struct Invocation<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) words: &'a [OsString],
+    pub(crate) size: Option<u64>,
+    pub(crate) steps: u64,
     /// CPUs of the machine that the experiment has.
     pub(crate) cpus: usize,
     pub(crate) promise: Option<f64>,
@@ -30,41 +36,31 @@ pub(crate) struct Means<'a> {
     pub(crate) dlb: Option<&'a Loaded>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Invocation<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) words: &'a [OsString],
-    pub(crate) size: Option<u64>,
-    pub(crate) steps: u64,
-}
-
 impl Invocation<'_> {
-    /// The command under a setting, of a program with this fair share.
-    pub(crate) fn under(
-        &self,
-        setting: &Setting,
-        share: &Share,
-        means: Means<'_>,
-    ) -> anyhow::Result<Command> {
+    /// The start of the program under a setting, with this fair share.
+    pub(crate) fn under(&self, setting: &Setting, share: &Share) -> anyhow::Result<Launch> {
+        let (first, others) = self
+            .words
+            .split_first()
+            .context("a command without words")?;
         let mut command = match setting.manager {
-            Manager::Linux | Manager::Dlb => Command::new(self.first_word()?),
-            Manager::Mapper => {
-                let daemon = means.daemon.context("no daemon is running")?;
-                let mut command = launcher(daemon, setting, self.program, means.promise);
-                command.arg(self.first_word()?);
-                command
-            }
+            Manager::Linux | Manager::Dlb => Command::new(first),
+            Manager::Mapper => self.launcher(setting, first)?,
         };
-        self.add_arguments(&mut command);
+        command.args(others);
+        if let Some(size) = self.size {
+            command.args(["--size", &size.to_string()]);
+        }
+        command.args(["--steps", &self.steps.to_string()]);
+        let heeds_openmp = self.program.threads.heed_openmp();
         let threads = match (setting.cpus, setting.threads) {
             (Cpus::Share, _) => Some(share.threads),
-            (Cpus::All, Some(times)) => Some(times.get() * means.cpus),
+            (Cpus::All, Some(times)) => Some(times.get() * self.cpus),
             // OpenMP's runtimes count the CPUs that they may use, these programs all that are online.
-            (Cpus::All, None) => (!self.program.threads.heed_openmp()).then_some(means.cpus),
+            (Cpus::All, None) => (!heeds_openmp).then_some(self.cpus),
         };
-        if let Some(threads) = threads {
-            let threads = threads.to_string();
-            match self.program.threads.heed_openmp() {
+        if let Some(threads) = threads.map(|threads| threads.to_string()) {
+            match heeds_openmp {
                 true => command.env("OMP_NUM_THREADS", threads),
                 false => command.args(["--threads", &threads]),
             };
@@ -73,53 +69,37 @@ impl Invocation<'_> {
             command.env("OMP_WAIT_POLICY", "passive");
         }
         if setting.manager == Manager::Dlb {
-            let dlb = means.dlb.context("the DLB library was not found")?;
+            let dlb = self.dlb.context("the DLB library was not found")?;
             dlb.preload(&mut command, self.program.threads);
         }
+        let cpus = (setting.cpus == Cpus::Share).then(|| share.cpus.clone());
+        let delay = Duration::ZERO;
+        Ok(Launch {
+            command,
+            cpus,
+            delay,
+        })
+    }
+
+    /// mapper-launch with its options and the first of the program's words.
+    fn launcher(&self, setting: &Setting, first: &OsString) -> anyhow::Result<Command> {
+        let daemon = self.daemon.context("no daemon is running")?;
+        let mut command = daemon.launch(&["--name", self.program.printed_name()]);
+        if let Some(promise) = self.promise {
+            command.args(["--qos", &promise.to_string()]);
+        }
+        if let Some(teams) = setting.teams {
+            command.args(["--teams", teams.option()]);
+        }
+        if setting.runtime_interface {
+            command.arg("--");
+        } else {
+            command.args(["--no-runtime", "--", "env"]);
+            command.args(RUNTIME_VARIABLES.iter().flat_map(|name| ["-u", name]));
+        }
+        command.arg(first);
         Ok(command)
     }
-
-    fn first_word(&self) -> anyhow::Result<&OsString> {
-        self.words.first().context("a command without words")
-    }
-
-    fn add_arguments(&self, command: &mut Command) {
-        command.args(self.words.iter().skip(1));
-        if let Some(size) = self.size {
-            command.args(["--size", &size.to_string()]);
-        }
-        command.args(["--steps", &self.steps.to_string()]);
-    }
-}
-
-/// The CPUs that a program is confined to, if it is.
-pub(crate) fn confinement(setting: &Setting, share: &Share) -> Option<Vec<usize>> {
-    (setting.cpus == Cpus::Share).then(|| share.cpus.clone())
-}
-
-/// mapper-launch with its options, to which the program's words are added.
-fn launcher(
-    daemon: &PrivateDaemon,
-    setting: &Setting,
-    program: &Program,
-    promise: Option<f64>,
-) -> Command {
-    let mut command = daemon.launch(&["--name", program.printed_name()]);
-    if let Some(promise) = promise {
-        command.args(["--qos", &promise.to_string()]);
-    }
-    if let Some(teams) = setting.teams {
-        command.args(["--teams", teams.option()]);
-    }
-    if setting.runtime_interface {
-        command.arg("--");
-    } else {
-        command.args(["--no-runtime", "--", "env"]);
-        for name in RUNTIME_VARIABLES {
-            command.args(["-u", name]);
-        }
-    }
-    command
 }
 
 #[cfg(test)]
@@ -134,62 +114,41 @@ mod tests {
             words: &["prog".into()],
             size: Some(7),
             steps: 3,
-        };
-        let share = Share {
-            cpus: vec![2, 3],
-            threads: 2,
-        };
-        let means = Means {
             cpus: 4,
             promise: None,
             daemon: None,
             dlb: None,
         };
-        let command = invocation.under(&setting, &share, means)?;
+        let (cpus, threads) = (vec![2, 3], 2);
+        let launch = invocation.under(&setting, &Share { cpus, threads })?;
         let mut words = String::new();
-        for (name, value) in command.get_envs() {
-            words += &format!(
-                "{}={} ",
-                name.display(),
-                value.unwrap_or_default().display()
-            );
+        for (name, value) in launch.command.get_envs() {
+            let value = value.unwrap_or_default();
+            words += &format!("{}={} ", name.display(), value.display());
         }
-        let arguments = command.get_args().map(|word| word.to_string_lossy());
+        let arguments = launch.command.get_args().map(|word| word.to_string_lossy());
         words += &arguments.collect::<Vec<_>>().join(" ");
-        if let Some(cpus) = confinement(&setting, &share) {
-            words += &format!(" on {cpus:?}");
-        }
+        words += &launch
+            .cpus
+            .map_or(String::new(), |cpus| format!(" on {cpus:?}"));
         Ok(words)
     }
 
     #[test]
     fn an_openmp_program_gets_its_threads_by_the_environment_and_others_by_an_argument() {
         for (program, setting, wanted) in [
-            ("md", "plain", "--size 7 --steps 3"),
-            (
-                "md",
-                "passive",
-                "OMP_WAIT_POLICY=passive --size 7 --steps 3",
-            ),
-            ("md", "plain-4n", "OMP_NUM_THREADS=16 --size 7 --steps 3"),
-            (
-                "md",
-                "static",
-                "OMP_NUM_THREADS=2 --size 7 --steps 3 on [2, 3]",
-            ),
-            (
-                "queens",
-                "static",
-                "--size 7 --steps 3 --threads 2 on [2, 3]",
-            ),
-            ("queens", "plain", "--size 7 --steps 3 --threads 4"),
+            ("md", "plain", ""),
+            ("md", "passive", "OMP_WAIT_POLICY=passive "),
+            ("md", "plain-4n", "OMP_NUM_THREADS=16 "),
+            ("md", "static", "OMP_NUM_THREADS=2 | on [2, 3]"),
+            ("queens", "static", "| --threads 2 on [2, 3]"),
+            ("queens", "plain", "| --threads 4"),
         ] {
+            let (before, after) = wanted.split_once('|').unwrap_or((wanted, ""));
+            let wanted = format!("{before}--size 7 --steps 3{after}");
             assert_eq!(words(program, setting).unwrap(), wanted);
         }
-    }
-
-    #[test]
-    fn a_managed_setting_without_a_daemon_is_an_error() {
+        // There is no daemon.
         assert!(words("md", "virtual").is_err());
     }
 }

@@ -86,10 +86,9 @@ pub(crate) fn observed<T>(
         });
         let result = measured();
         done.store(true, Ordering::Relaxed);
-        match sampler.join() {
-            Ok(observed) => Ok((result, observed?)),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let observed = sampler.join();
+        let observed = observed.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((result, observed?))
     })
 }
 
@@ -97,6 +96,7 @@ pub(crate) fn observed<T>(
 mod tests {
     use mapper_control::fake::{Answer, FakeDaemon};
     use mapper_control::{Reply, Request};
+    use std::path::PathBuf;
     use tempfile::TempDir;
 
     use super::*;
@@ -126,46 +126,37 @@ mod tests {
         serde_json::from_value(status).unwrap()
     }
 
-    /// A daemon that answers so when it is asked for its status, in a folder.
-    fn daemon(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (FakeDaemon, TempDir) {
+    /// A daemon that answers so when it is asked for its status, and its socket in a folder.
+    fn daemon(
+        answer: impl Fn() -> Answer + Send + Sync + 'static,
+    ) -> (FakeDaemon, TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
         let answer = move |request: &Request| match request {
             Request::Status => answer(),
             _ => Answer::HangUp,
         };
-        let daemon = FakeDaemon::start(&folder.path().join("socket"), answer).unwrap();
-        (daemon, folder)
-    }
-
-    fn reporting() -> Answer {
-        Answer::Reply(Reply::Status(Box::new(status())))
+        (FakeDaemon::start(&socket, answer).unwrap(), folder, socket)
     }
 
     #[test]
-    fn samples_contain_the_cpus_of_known_programs_only() {
-        let (_daemon, folder) = daemon(reporting);
+    fn samples_contain_the_cpus_of_known_programs_only_and_lesser_choices_their_reason() {
+        let reporting = || Answer::Reply(Reply::Status(Box::new(status())));
+        let (_daemon, _folder, socket) = daemon(reporting);
         let nap = || std::thread::sleep(3 * SAMPLING);
-        let ((), Observed { timeline, notes }) =
-            observed(&folder.path().join("socket"), &["md", "cg"], nap).unwrap();
+        let ((), Observed { timeline, notes }) = observed(&socket, &["md", "cg"], nap).unwrap();
         assert_eq!(notes, ["threads wait"]);
         assert!(timeline.len() >= 2, "{timeline:?}");
-        for sample in &timeline {
-            assert_eq!(sample.cpus, vec![None, Some(2)]);
-        }
+        assert!(timeline.iter().all(|of| of.cpus == [None, Some(2)]));
+        let facts = facts(&socket).unwrap();
+        assert_eq!(facts.enforcer, "affinity (cgroup: not delegated)");
+        assert_eq!(facts.counters, "runtime progress");
     }
 
     #[test]
     fn a_daemon_that_goes_away_is_an_error_and_the_run_still_ends() {
-        let (_daemon, folder) = daemon(|| Answer::HangUp);
-        let error = observed(&folder.path().join("socket"), &["md", "cg"], || ()).unwrap_err();
+        let (_daemon, _folder, socket) = daemon(|| Answer::HangUp);
+        let error = observed(&socket, &["md", "cg"], || ()).unwrap_err();
         assert!(error.to_string().contains("ask the daemon"), "{error}");
-    }
-
-    #[test]
-    fn the_choice_of_a_lesser_enforcer_is_reported_with_its_reason() {
-        let (_daemon, folder) = daemon(reporting);
-        let facts = facts(&folder.path().join("socket")).unwrap();
-        assert_eq!(facts.enforcer, "affinity (cgroup: not delegated)");
-        assert_eq!(facts.counters, "runtime progress");
     }
 }

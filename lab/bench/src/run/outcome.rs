@@ -28,11 +28,8 @@ pub(crate) enum Verdict {
 pub(crate) fn judge(name: &str, outcome: &Outcome) -> Verdict {
     let wrong = |reason: String| {
         let stderr = outcome.stderr.trim();
-        Verdict::Wrong(if stderr.is_empty() {
-            format!("{name} {reason}")
-        } else {
-            format!("{name} {reason}: {stderr}")
-        })
+        let more = if stderr.is_empty() { "" } else { ": " };
+        Verdict::Wrong(format!("{name} {reason}{more}{stderr}"))
     };
     match outcome.ending {
         Ending::TimedOut => return Verdict::TimedOut,

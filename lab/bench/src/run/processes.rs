@@ -8,17 +8,16 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use mapper_report::interrupt::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
-    waitid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use rustix::thread::CpuSet;
 
 /// How long a program gets to end after it was asked to.
@@ -61,62 +60,47 @@ pub(crate) fn run_side_by_side(
 ) -> anyhow::Result<Vec<Outcome>> {
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let mut watchers = Vec::new();
-        for launch in launches {
-            watchers.push(scope.spawn(move || run_one(launch, start, limit, interrupt)));
-        }
-        let mut outcomes = Vec::new();
-        for watcher in watchers {
-            match watcher.join() {
-                Ok(outcome) => outcomes.push(outcome?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(outcomes)
+        let watch = |launch| scope.spawn(move || run_one(launch, start, limit, interrupt));
+        let watchers: Vec<_> = launches.into_iter().map(watch).collect();
+        let ended = watchers.into_iter().map(ScopedJoinHandle::join);
+        let outcome = |ended: Result<_, _>| ended.unwrap_or_else(|of| resume_unwind(of));
+        ended.map(outcome).collect()
     })
 }
 
 fn run_one(
-    launch: Launch,
+    mut launch: Launch,
     start: Instant,
     limit: Duration,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let Launch {
-        mut command,
-        cpus,
-        delay,
-    } = launch;
-    if let Some(cpus) = &cpus {
+    if let Some(cpus) = &launch.cpus {
         confine_this_thread(cpus)?;
     }
-    std::thread::sleep((start + delay).saturating_duration_since(Instant::now()));
+    std::thread::sleep((start + launch.delay).saturating_duration_since(Instant::now()));
     interrupt.check()?;
 
     let file = || tempfile::tempfile().context("make a file for a program's output");
     let (stdout, stderr) = (file()?, file()?);
-    command.stdin(Stdio::null()).process_group(0);
-    command
-        .stdout(stdout.try_clone()?)
-        .stderr(stderr.try_clone()?);
-    forget_inherited_settings(&mut command);
+    let command = launch.command.stdin(Stdio::null()).process_group(0);
+    command.stdout(stdout.try_clone()?);
+    command.stderr(stderr.try_clone()?);
+    forget_inherited_settings(command);
 
     let begun = Instant::now();
     let program = Path::new(command.get_program()).display().to_string();
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("start {program}"))?;
+    let child = command.spawn();
+    let mut child = child.with_context(|| format!("start {program}"))?;
     let waited = wait_for(&child, begun + limit, interrupt);
     let elapsed = begun.elapsed();
     let status = end_group(&mut child)?;
-    let ending = if waited? {
-        match status.code() {
-            Some(code) => Ending::Exited(code),
-            None => Ending::Signalled(status.signal().unwrap_or(0)),
+    let ending = match (waited?, status.code()) {
+        (false, _) => {
+            interrupt.check()?;
+            Ending::TimedOut
         }
-    } else {
-        interrupt.check()?;
-        Ending::TimedOut
+        (true, Some(code)) => Ending::Exited(code),
+        (true, None) => Ending::Signalled(status.signal().unwrap_or(0)),
     };
     Ok(Outcome {
         elapsed: elapsed.min(limit),
@@ -142,9 +126,8 @@ fn forget_inherited_settings(command: &mut Command) {
 
 /// Confines the calling thread, and what it starts, to these CPUs.
 fn confine_this_thread(cpus: &[usize]) -> anyhow::Result<()> {
-    let mut set = CpuSet::new();
+    let (mut set, most) = (CpuSet::new(), CpuSet::MAX_CPU);
     for &cpu in cpus {
-        let most = CpuSet::MAX_CPU;
         ensure!(
             cpu < most,
             "CPU {cpu} is beyond the {most} that can be chosen from"
@@ -181,15 +164,7 @@ fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     // The leader has not been reaped, so its id still names this group and no other. The group
     // may be empty already, which is an error here and no matter.
     let _ = kill_process_group(group, Signal::TERM);
-    let begun = Instant::now();
-    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    while begun.elapsed() < GRACE {
-        let left = waitid(WaitId::Pid(group), ended);
-        if left.context("ask whether a program has ended")?.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for(child, Instant::now() + GRACE, &Interrupt::default())?;
     let _ = kill_process_group(group, Signal::KILL);
     child.wait().context("reap a program")
 }
@@ -197,6 +172,18 @@ fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
 /// Sends SIGTERM to a child that has not been reaped, so its id is its own; a launcher passes it on.
 pub(crate) fn terminate(child: &Child) {
     let _ = pid_of(child).map(|pid| kill_process(pid, Signal::TERM));
+}
+
+/// A program that is ended when dropped.
+pub(crate) struct EndedOnDrop(pub(crate) Child);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            terminate(&self.0);
+        }
+        let _ = self.0.wait();
+    }
 }
 
 /// The process id of a child that has not been reaped.
@@ -220,31 +207,45 @@ mod tests {
     fn shell(script: &str) -> Launch {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
+        let (cpus, delay) = (None, Duration::ZERO);
         Launch {
             command,
-            cpus: None,
-            delay: Duration::ZERO,
+            cpus,
+            delay,
         }
     }
 
-    fn run(launches: Vec<Launch>, limit: Duration) -> Vec<Outcome> {
-        run_side_by_side(launches, limit, &Interrupt::default()).unwrap()
+    fn run(launch: Launch, limit: Duration) -> Outcome {
+        let outcomes = run_side_by_side(vec![launch], limit, &Interrupt::default());
+        outcomes.unwrap().remove(0)
     }
 
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
-    fn output_and_exit_status_are_those_of_the_program() {
-        let outcomes = run(vec![shell("echo out; echo err >&2; exit 3")], LONG);
-        assert_eq!(outcomes[0].ending, Ending::Exited(3));
-        assert_eq!(outcomes[0].stdout, "out\n");
-        assert_eq!(outcomes[0].stderr, "err\n");
-    }
-
-    #[test]
-    fn a_signal_is_not_taken_for_an_exit() {
-        let outcomes = run(vec![shell("kill -SEGV $$")], LONG);
-        assert_eq!(outcomes[0].ending, Ending::Signalled(11));
+    fn output_and_ending_are_those_of_the_program_and_what_it_was_given_reaches_it() {
+        let cpu = *allowed_cpus().unwrap().last().unwrap();
+        let mut confined = shell("grep Cpus_allowed_list /proc/self/status | cut -f2");
+        confined.cpus = Some(vec![cpu]);
+        let mut chosen = shell("echo $OMP_NUM_THREADS");
+        chosen.command.env("OMP_NUM_THREADS", "7");
+        for (launch, ending, stdout, stderr) in [
+            (
+                shell("echo out; echo err >&2; exit 3"),
+                Ending::Exited(3),
+                "out\n",
+                "err\n",
+            ),
+            (shell("kill -SEGV $$"), Ending::Signalled(11), "", ""),
+            (confined, Ending::Exited(0), &*format!("{cpu}\n"), ""),
+            (chosen, Ending::Exited(0), "7\n", ""),
+        ] {
+            let found = run(launch, LONG);
+            assert_eq!(
+                (found.ending, &*found.stdout, &*found.stderr),
+                (ending, stdout, stderr)
+            );
+        }
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
         let limits = [200, 2_000, 20_000].map(Duration::from_millis);
         let outcome = limits.into_iter().find_map(|limit| {
             let stubborn = shell("trap '' TERM; sleep 60 & echo $!; wait; wait");
-            let outcome = run(vec![stubborn], limit).remove(0);
+            let outcome = run(stubborn, limit);
             assert_eq!(outcome.ending, Ending::TimedOut);
             assert_eq!(outcome.elapsed, limit);
             (!outcome.stdout.is_empty()).then_some(outcome)
@@ -273,25 +274,6 @@ mod tests {
     }
 
     #[test]
-    fn a_confined_program_sees_only_its_cpus() {
-        let cpu = *allowed_cpus().unwrap().last().unwrap();
-        let launch = Launch {
-            cpus: Some(vec![cpu]),
-            ..shell("grep Cpus_allowed_list /proc/self/status")
-        };
-        let outcomes = run(vec![launch], LONG);
-        let listed = outcomes[0].stdout.split_whitespace().last();
-        assert_eq!(listed, Some(&*cpu.to_string()));
-    }
-
-    #[test]
-    fn a_setting_made_on_purpose_survives() {
-        let mut launch = shell("echo $OMP_NUM_THREADS");
-        launch.command.env("OMP_NUM_THREADS", "7");
-        assert_eq!(run(vec![launch], LONG)[0].stdout, "7\n");
-    }
-
-    #[test]
     fn a_late_program_starts_after_its_delay() {
         let delay = Duration::from_millis(150);
         let late = Launch {
@@ -299,27 +281,21 @@ mod tests {
             ..shell("date +%s%N")
         };
         let begun = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-        let outcomes = run(vec![shell("true"), late], LONG);
+        let both = vec![shell("true"), late];
+        let outcomes = run_side_by_side(both, LONG, &Interrupt::default()).unwrap();
         let started = Duration::from_nanos(outcomes[1].stdout.trim().parse().unwrap());
         assert!(started >= begun + delay, "{begun:?} {started:?}");
         assert!(outcomes.iter().all(|outcome| outcome.elapsed < LONG));
     }
 
     #[test]
-    fn an_interrupt_ends_what_was_started() {
+    fn an_interrupt_ends_what_was_started_and_a_program_that_is_not_there_is_named() {
         let interrupt = Interrupt::default();
         interrupt.raise();
         let error = run_side_by_side(vec![shell("sleep 60")], LONG, &interrupt).unwrap_err();
         assert_eq!(error.to_string(), "interrupted");
-    }
-
-    #[test]
-    fn a_program_that_is_not_there_is_named() {
-        let command = Command::new("/nonexistent/program");
-        let launch = Launch {
-            command,
-            ..shell("")
-        };
+        let mut launch = shell("");
+        launch.command = Command::new("/nonexistent/program");
         let error = run_side_by_side(vec![launch], LONG, &Interrupt::default()).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("/nonexistent/program"), "{error}");

@@ -33,20 +33,18 @@ fn is_due(setting: &Setting, mix: &Mix, rounds: usize, moment: usize) -> bool {
     moment.is_multiple_of(rounds) || !setting.few_runs || mix.members.len() == 1
 }
 
-/// Runs that one repetition makes.
-pub(crate) fn runs_of_a_repetition(experiment: &Experiment) -> usize {
+/// The runs of a repetition in their order: places of mixes, places of their settings, and moments.
+fn due(experiment: &Experiment, repetition: usize) -> Vec<(usize, usize, usize)> {
     let rounds = experiment.method.rounds.get();
-    let of_mix = |mix: &Mix| -> usize {
-        let moments = 0..rounds;
-        let due = |setting| {
-            moments
-                .clone()
-                .filter(|&at| is_due(setting, mix, rounds, at))
-                .count()
-        };
-        mix.settings.iter().map(due).sum()
-    };
-    experiment.mixes.iter().map(of_mix).sum()
+    let mut due = Vec::new();
+    for (place, mix) in experiment.mixes.iter().enumerate() {
+        for moment in (repetition - 1) * rounds..repetition * rounds {
+            let settings = order(mix.settings.len(), place, moment);
+            let settings = settings.filter(|&at| is_due(&mix.settings[at], mix, rounds, moment));
+            due.extend(settings.map(|at| (place, at, moment)));
+        }
+    }
+    due
 }
 
 /// Runs everything by `run` until it is done, a run fails, the user wants to stop, or the budget of the
@@ -58,9 +56,9 @@ pub(crate) fn measure(
     mut run: impl FnMut(&Mix, &Setting, usize) -> anyhow::Result<Run>,
 ) -> anyhow::Result<Measured> {
     let method = &experiment.method;
-    let (repetitions, rounds) = (method.repetitions.get(), method.rounds.get());
+    let repetitions = method.repetitions.get();
     let budget = method.budget_s.map(Duration::from_secs_f64);
-    let wanted = repetitions * runs_of_a_repetition(experiment);
+    let wanted = repetitions * due(experiment, 1).len();
     let mut measured = Measured {
         mixes: without_runs(experiment),
         repetitions: 0,
@@ -70,19 +68,9 @@ pub(crate) fn measure(
     let progress = Progress::start("measuring", wanted)?;
     for repetition in 1..=repetitions {
         let repetition_begun = Instant::now();
-        let mut due = Vec::new();
-        for (place, mix) in experiment.mixes.iter().enumerate() {
-            for moment in (repetition - 1) * rounds..repetition * rounds {
-                let settings = order(mix.settings.len(), place, moment);
-                due.extend(settings.map(|setting| (place, setting, moment)));
-            }
-        }
-        for (place, at, moment) in due {
+        for (place, at, moment) in due(experiment, repetition) {
             let mix = &experiment.mixes[place];
             let setting = &mix.settings[at];
-            if !is_due(setting, mix, rounds, moment) {
-                continue;
-            }
             let name = format!("{}, {}", mix.name, setting.key);
             progress.doing(name.clone());
             match run(mix, setting, moment) {
@@ -111,9 +99,8 @@ pub(crate) fn measure(
         measured.repetitions = repetition;
         let next_ends = begun.elapsed() + repetition_begun.elapsed();
         if repetition < repetitions && budget.is_some_and(|budget| next_ends > budget) {
-            progress.note(&format!(
-                "stopping after {repetition} of {repetitions} repetitions, to end in time"
-            ));
+            let after = format!("{repetition} of {repetitions} repetitions");
+            progress.note(&format!("stopping after {after}, to end in time"));
             measured.left_out = 0;
             break;
         }
@@ -169,16 +156,20 @@ pub(crate) mod tests {
                 _ => RunCost::Exact(cost),
             },
         };
+        let (load_average, runnable) = (0.5, 1);
+        let before = LoadBefore {
+            load_average,
+            runnable,
+        };
+        let (other_processes_cpus, stolen_cpus) = (0.01, 0.0);
+        let during = Disturbance {
+            other_processes_cpus,
+            stolen_cpus,
+        };
         Run {
             moment,
-            before: LoadBefore {
-                load_average: 0.5,
-                runnable: 1,
-            },
-            during: Disturbance {
-                other_processes_cpus: 0.01,
-                stolen_cpus: 0.0,
-            },
+            before,
+            during,
             programs: costs.iter().map(program).collect(),
             wrong: Vec::new(),
             timeline: Vec::new(),
@@ -216,47 +207,41 @@ pub(crate) mod tests {
         runs.map(|of| of.runs.len()).sum()
     }
 
-    #[test]
-    fn ctrl_c_keeps_what_is_finished() {
-        let interrupt = Interrupt::default();
-        let measured = made_up(&small(), &interrupt, 3, || {
-            interrupt.raise();
-            anyhow::bail!("interrupted")
-        });
-        assert!(
-            matches!(measured.ended, Ended::Stopped),
-            "{:?}",
-            measured.ended
-        );
-        assert_eq!(
-            (count(&measured), measured.repetitions, measured.left_out),
-            (3, 1, 3)
-        );
+    /// All runs made up.
+    fn complete(experiment: &Experiment) -> Measured {
+        let never = || anyhow::bail!("never");
+        made_up(experiment, &Interrupt::default(), usize::MAX, never)
     }
 
     #[test]
-    fn a_failed_run_keeps_what_is_finished_and_names_the_mix_and_the_setting() {
-        let measured = made_up(&small(), &Interrupt::default(), 5, || {
-            anyhow::bail!("no daemon")
-        });
-        let Ended::Failed(error) = &measured.ended else {
-            panic!("{measured:?}")
+    fn ctrl_c_and_a_failed_run_keep_what_is_finished() {
+        let interrupt = Interrupt::default();
+        let failed = made_up(&small(), &interrupt, 5, || anyhow::bail!("no daemon"));
+        let Ended::Failed(error) = &failed.ended else {
+            panic!("{failed:?}")
         };
-        let error = format!("{error:#}");
-        assert!(
-            error.contains("md+cg") && error.contains("no daemon"),
-            "{error}"
-        );
-        assert_eq!(count(&measured), 5);
+        for named in ["md+cg", "no daemon"] {
+            assert!(format!("{error:#}").contains(named), "{error:#}");
+        }
+        assert_eq!(count(&failed), 5);
+        let stopped = made_up(&small(), &interrupt, 3, || {
+            interrupt.raise();
+            anyhow::bail!("interrupted")
+        });
+        assert!(matches!(stopped.ended, Ended::Stopped), "{stopped:?}");
+        let Measured {
+            repetitions,
+            left_out,
+            ..
+        } = stopped;
+        assert_eq!((count(&stopped), repetitions, left_out), (3, 1, 3));
     }
 
     #[test]
     fn a_slow_setting_runs_once_in_a_repetition_beside_others_and_as_often_as_others_alone() {
         let mut teams = experiment("teams.toml");
         teams.method.repetitions = NonZero::<usize>::MIN;
-        let measured = made_up(&teams, &Interrupt::default(), usize::MAX, || {
-            anyhow::bail!("never")
-        });
+        let measured = complete(&teams);
         for (mix, setting, runs) in [
             ("sweep+mg", "plain-n", 1),
             ("sweep+mg", "hand", 2),
@@ -266,7 +251,7 @@ pub(crate) mod tests {
             let found = mixes.find(|of| of.name == mix).unwrap().under(setting);
             assert_eq!(found.unwrap().runs.len(), runs, "{mix}, {setting}");
         }
-        assert_eq!(count(&measured), runs_of_a_repetition(&teams));
+        assert_eq!(count(&measured), due(&teams, 1).len());
         assert_eq!(measured.left_out, 0);
     }
 
@@ -274,9 +259,7 @@ pub(crate) mod tests {
     fn no_repetition_starts_that_would_end_after_the_budget() {
         let mut small = small();
         small.method.budget_s = Some(0.0);
-        let measured = made_up(&small, &Interrupt::default(), usize::MAX, || {
-            anyhow::bail!("never")
-        });
+        let measured = complete(&small);
         assert_eq!((measured.repetitions, measured.left_out), (1, 0));
         assert!(matches!(measured.ended, Ended::Done));
     }

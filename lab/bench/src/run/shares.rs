@@ -85,38 +85,32 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_of_two_programs_are_disjoint_and_leave_nothing() {
+    fn programs_have_cpus_of_their_own_where_there_are_enough_and_share_evenly_else() {
         for count in 2..9 {
             let shares = divided(count, 2);
             assert!(shares[0].len() - shares[1].len() <= 1);
             assert_eq!(shares.concat(), (0..count).collect::<Vec<_>>());
         }
-    }
-
-    #[test]
-    fn every_program_has_cpus_of_its_own_where_there_are_enough() {
         assert_eq!(divided(4, 3), [vec![0, 1], vec![2], vec![3]]);
         assert_eq!(divided(8, 4)[3], [6, 7]);
-        let shares = fair_division(&[0, 1, 2, 3], 3);
-        assert_eq!(shares.iter().map(|of| of.threads).sum::<usize>(), 4);
-    }
-
-    #[test]
-    fn more_programs_than_cpus_share_them_evenly() {
         assert_eq!(divided(2, 3), [vec![0], vec![0, 1], vec![1]]);
         assert_eq!(divided(2, 4), [vec![0], vec![0], vec![1], vec![1]]);
-        let shares = fair_division(&[0, 1], 3);
-        assert!(shares.iter().all(|share| share.threads == 1));
+        assert_eq!(divided(1, 2), [vec![0], vec![0]]);
+        for (cpus, threads) in [(&[0, 1, 2, 3][..], [2, 1, 1]), (&[0, 1], [1, 1, 1])] {
+            let shares = fair_division(cpus, 3).into_iter();
+            assert_eq!(shares.map(|of| of.threads).collect::<Vec<_>>(), threads);
+        }
     }
 
     #[test]
     fn shares_are_whole_cores_and_nodes_however_cpus_are_numbered() {
         // Two nodes of two cores of two: nodes in turn, second siblings from 4 on.
         let place = |cpu: usize| {
+            let (node, package, core) = (cpu % 2, cpu % 2, cpu % 4 / 2);
             Some(Place {
-                node: cpu % 2,
-                package: cpu % 2,
-                core: cpu % 4 / 2,
+                node,
+                package,
+                core,
             })
         };
         let cpus: Vec<usize> = (0..8).collect();
@@ -124,10 +118,5 @@ mod tests {
         assert_eq!(ordered, [0, 4, 2, 6, 1, 5, 3, 7]);
         assert_eq!(fair_division(&ordered, 2)[1].cpus, [1, 5, 3, 7]);
         assert_eq!(by_nearness(&[3, 1, 2], |_| None), [1, 2, 3]);
-    }
-
-    #[test]
-    fn a_single_cpu_is_shared() {
-        assert_eq!(divided(1, 2), [vec![0], vec![0]]);
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 
 use super::calibration::{Alone, Calibrated, calibrate};
 use super::daemon::PrivateDaemon;
-use super::launch::{Invocation, Means, confinement};
+use super::launch::Invocation;
 use super::observe::{Observed, observed};
 use super::outcome::{Verdict, judge};
 use super::processes::{Ending, Launch, Outcome, run_side_by_side};
@@ -35,41 +35,27 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 type Built = (String, Runtime);
 
 pub(crate) struct Stage {
-    workloads: Workloads,
-    method: Method,
-    cpus: Vec<usize>,
+    pub(crate) workloads: Workloads,
+    pub(crate) method: Method,
+    pub(crate) cpus: Vec<usize>,
     /// MiB of an array that is larger than the caches.
-    beyond_caches_mib: u64,
+    pub(crate) beyond_caches_mib: u64,
     /// For managed settings, by their allocation policy; nothing names the default one.
     pub(crate) daemons: BTreeMap<Option<String>, PrivateDaemon>,
     pub(crate) dlb: Option<Loaded>,
-    interrupt: Interrupt,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) known: Known,
+}
+
+/// What calibration found.
+#[derive(Default)]
+pub(crate) struct Known {
     work: BTreeMap<Built, Calibrated>,
     /// The checksum that each piece of work came to first.
     checksums: BTreeMap<(Built, u64), f64>,
 }
 
 impl Stage {
-    pub(crate) fn new(
-        workloads: Workloads,
-        method: Method,
-        cpus: Vec<usize>,
-        beyond_caches_mib: u64,
-        interrupt: Interrupt,
-    ) -> Self {
-        Self {
-            workloads,
-            method,
-            cpus,
-            beyond_caches_mib,
-            daemons: BTreeMap::new(),
-            dlb: None,
-            interrupt,
-            work: BTreeMap::new(),
-            checksums: BTreeMap::new(),
-        }
-    }
-
     /// Runs the mix once under a setting.
     pub(crate) fn run(
         &mut self,
@@ -85,10 +71,9 @@ impl Stage {
         for (member, share) in mix.members.iter().zip(&shares) {
             let steps = self.steps_of(mix, member)?;
             let built = (&member.program, mix.runtime);
-            launches.push(Launch {
-                delay: Duration::from_secs_f64(self.method.work_s * member.starts_after),
-                ..self.launch(built, steps, setting, share, daemon)?
-            });
+            let mut launch = self.launch(built, steps, setting, share, daemon)?;
+            launch.delay = Duration::from_secs_f64(self.method.work_s * member.starts_after);
+            launches.push(launch);
         }
         if self.method.time == Time::OwnWork {
             limit += self.allowance(mix)?;
@@ -129,15 +114,12 @@ impl Stage {
         let mut wrong = Vec::new();
         for (member, outcome) in mix.members.iter().zip(&outcomes) {
             let cost = self.cost(mix, member, outcome);
-            run.programs.push(ProgramRun {
-                seconds: outcome.elapsed.as_secs_f64(),
-                cost: *cost.as_ref().unwrap_or(&RunCost::Invalid),
-            });
-            wrong.extend(cost.err());
+            let seconds = outcome.elapsed.as_secs_f64();
+            wrong.extend(cost.as_ref().err().cloned());
+            let cost = cost.unwrap_or(RunCost::Invalid);
+            run.programs.push(ProgramRun { seconds, cost });
         }
-        for reason in wrong {
-            run.reject(reason);
-        }
+        wrong.into_iter().for_each(|reason| run.reject(reason));
         Ok(run)
     }
 
@@ -152,28 +134,21 @@ impl Stage {
     ) -> anyhow::Result<Launch> {
         let (program, runtime) = built;
         let beyond_caches_mib = program.beyond_caches.then_some(self.beyond_caches_mib);
-        let means = Means {
+        let invocation = Invocation {
+            program,
+            words: &self.workloads.words(program, runtime)?,
+            size: beyond_caches_mib.or(program.size),
+            steps,
             cpus: self.cpus.len(),
             promise: self.method.promise,
             daemon,
             dlb: self.dlb.as_ref(),
         };
-        let words = &self.workloads.words(program, runtime)?;
-        let invocation = Invocation {
-            program,
-            words,
-            size: beyond_caches_mib.or(program.size),
-            steps,
-        };
-        Ok(Launch {
-            command: invocation.under(setting, share, means)?,
-            cpus: confinement(setting, share),
-            delay: Duration::ZERO,
-        })
+        invocation.under(setting, share)
     }
 
     fn calibrated(&self, program: &Program, runtime: Runtime) -> anyhow::Result<&Calibrated> {
-        let found = self.work.get(&(program.name.clone(), runtime));
+        let found = self.known.work.get(&(program.name.clone(), runtime));
         found.with_context(|| format!("{} was not calibrated", program.name))
     }
 
@@ -185,8 +160,8 @@ impl Stage {
     /// What a run may take beyond the programs' own work. Starting takes longer beside others that start.
     fn allowance(&self, mix: &Mix) -> anyhow::Result<Duration> {
         let mut longest = Duration::ZERO;
-        for member in &mix.members {
-            longest = longest.max(self.calibrated(&member.program, mix.runtime)?.alone.around);
+        for Member { program, .. } in &mix.members {
+            longest = longest.max(self.calibrated(program, mix.runtime)?.alone.around);
         }
         Ok(3 * longest + Duration::from_millis(100))
     }
@@ -201,9 +176,11 @@ impl Stage {
         let line = match judge(program.printed_name(), outcome) {
             Verdict::TimedOut => {
                 let limit_s = self.limit(mix.members.len()).as_secs_f64();
-                return Ok(RunCost::Limit(match program.cost {
-                    Unit::Seconds => limit_s,
-                    Unit::P99 => 1e3 * limit_s,
+                let is_latency = program.cost == Unit::P99;
+                return Ok(RunCost::Limit(if is_latency {
+                    1e3 * limit_s
+                } else {
+                    limit_s
                 }));
             }
             Verdict::Wrong(reason) => return Err(reason),
@@ -212,7 +189,7 @@ impl Stage {
         let steps = self.steps_of(mix, member);
         let steps = steps.map_err(|error| error.to_string())?;
         let key = ((program.name.clone(), mix.runtime), steps);
-        let first = *self.checksums.entry(key).or_insert(line.checksum);
+        let first = *self.known.checksums.entry(key).or_insert(line.checksum);
         if !program.is_same_result(first, line.checksum) {
             return Err(format!(
                 "{} computed the checksum {}, and {first} for the same work before",
@@ -220,29 +197,26 @@ impl Stage {
             ));
         }
         let p99_ms = line.p99_ms.filter(|p99_ms| p99_ms.is_finite());
-        Ok(RunCost::Exact(match (program.cost, self.method.time) {
-            (Unit::Seconds, Time::WholeRun) => outcome.elapsed.as_secs_f64(),
-            (Unit::Seconds, Time::OwnWork) => line.seconds,
-            (Unit::P99, _) => {
-                p99_ms.ok_or_else(|| format!("{} reported no latency", program.name))?
-            }
-        }))
+        let cost = match (program.cost, self.method.time) {
+            (Unit::Seconds, Time::WholeRun) => Some(outcome.elapsed.as_secs_f64()),
+            (Unit::Seconds, Time::OwnWork) => Some(line.seconds),
+            (Unit::P99, _) => p99_ms,
+        };
+        let cost = cost.ok_or_else(|| format!("{} reported no latency", program.name));
+        cost.map(RunCost::Exact)
     }
 
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
     /// programs, and keeps the result that it comes to.
     pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> anyhow::Result<u64> {
         self.workloads.compile(program, runtime)?;
-        let found = calibrate(
-            &program.name,
-            program.first_steps.get(),
-            self.method.work_s,
-            |steps| self.alone(program, runtime, steps),
-        )?;
+        let (first_steps, work_s) = (program.first_steps.get(), self.method.work_s);
+        let alone = |steps| self.alone(program, runtime, steps);
+        let found = calibrate(&program.name, first_steps, work_s, alone)?;
         let built = (program.name.clone(), runtime);
         let work = (built.clone(), found.steps);
-        self.checksums.insert(work, found.alone.checksum);
-        self.work.insert(built, found);
+        self.known.checksums.insert(work, found.alone.checksum);
+        self.known.work.insert(built, found);
         Ok(found.steps)
     }
 
@@ -256,11 +230,13 @@ impl Stage {
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.printed_name(), outcome) {
             Verdict::Right(line) => {
-                let own = Duration::from_secs_f64(line.seconds);
+                let (seconds, checksum) = (line.seconds, line.checksum);
+                let own = Duration::from_secs_f64(seconds);
+                let around = outcome.elapsed.saturating_sub(own);
                 Ok(Alone {
-                    seconds: line.seconds,
-                    around: outcome.elapsed.saturating_sub(own),
-                    checksum: line.checksum,
+                    seconds,
+                    around,
+                    checksum,
                 })
             }
             Verdict::TimedOut => bail!(
@@ -276,11 +252,8 @@ impl Stage {
 /// Stops the measuring when mapper itself failed: its times would mean nothing.
 fn check_launcher(outcome: &Outcome, daemon: Option<&PrivateDaemon>) -> anyhow::Result<()> {
     if let Some(daemon) = daemon.filter(|_| outcome.ending == Ending::Exited(LAUNCHER_FAILED)) {
-        bail!(
-            "mapper-launch failed: {}\nthe daemon's log:\n{}",
-            outcome.stderr.trim(),
-            daemon.log()
-        );
+        let (reason, log) = (outcome.stderr.trim(), daemon.log());
+        bail!("mapper-launch failed: {reason}\nthe daemon's log:\n{log}");
     }
     Ok(())
 }
@@ -305,17 +278,26 @@ mod tests {
     fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
         let mix = Mix::parse("server+md").unwrap();
         let method = experiment("live.toml").method;
-        let workloads = Workloads::new(None, None).unwrap();
-        let mut stage = Stage::new(workloads, method, vec![0, 1], 64, Interrupt::default());
+        let mut stage = Stage {
+            workloads: Workloads::new(None, None).unwrap(),
+            method,
+            cpus: vec![0, 1],
+            beyond_caches_mib: 64,
+            daemons: BTreeMap::new(),
+            dlb: None,
+            interrupt: Interrupt::default(),
+            known: Known::default(),
+        };
         let built = ("server".to_owned(), Runtime::Libgomp);
+        let (seconds, around, checksum) = (0.1, Duration::ZERO, 7.0);
         let alone = Alone {
-            seconds: 0.1,
-            around: Duration::ZERO,
-            checksum: 7.0,
+            seconds,
+            around,
+            checksum,
         };
         let calibrated = Calibrated { steps: 3, alone };
-        stage.work.insert(built.clone(), calibrated);
-        stage.checksums.insert((built, 3), 7.0);
+        stage.known.work.insert(built.clone(), calibrated);
+        stage.known.checksums.insert((built, 3), checksum);
         let outcome = Outcome {
             elapsed: Duration::from_millis(100),
             ending,
@@ -349,10 +331,8 @@ mod tests {
             for programs in 2..=8_u32 {
                 let fair_s = 0.7 * f64::from(programs) / 2.0;
                 let found = limit(&method, cpus, programs as usize).as_secs_f64();
-                assert!(
-                    (found - 4.0 * fair_s).abs() < 1e-6,
-                    "{cpus} CPUs, {programs} programs: {found} s"
-                );
+                let is_fair = (found - 4.0 * fair_s).abs() < 1e-6;
+                assert!(is_fair, "{cpus} CPUs, {programs} programs: {found} s");
             }
         }
         assert_eq!(limit(&method, 1, 2), Duration::from_secs_f64(4.0 * 1.4));

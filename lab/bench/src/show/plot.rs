@@ -5,7 +5,7 @@ use maud::Markup;
 
 use super::tables::{digits, value};
 use crate::data::program::Unit;
-use crate::result::report::{MixResult, ProgramResult, Results, SettingResult};
+use crate::result::report::{MixResult, Results, SettingResult};
 use crate::result::run::TimelineSample;
 
 /// Mean speed over the first baseline: a bar for every setting of every mix, with its interval.
@@ -43,16 +43,17 @@ pub(super) fn speeds(results: &Results) -> anyhow::Result<Option<Markup>> {
 /// the programs by their places.
 pub(super) fn times(mix: &MixResult, results: &Results) -> anyhow::Result<Markup> {
     let bar = |of: &SettingResult, at: usize| {
-        let ProgramResult { cost, .. } = of.programs.get(at)?;
-        let runs = of.runs.iter();
+        let cost = of.programs.get(at)?.cost?.value;
+        let costs = of
+            .runs
+            .iter()
+            .filter_map(|run| run.programs.get(at)?.cost.value());
         Some(Bar {
             colour: at,
-            value: cost.as_ref()?.value,
-            label: digits(cost.as_ref()?.value),
+            value: cost,
+            label: digits(cost),
             interval: None,
-            samples: runs
-                .filter_map(|run| run.programs.get(at)?.cost.value())
-                .collect(),
+            samples: costs.collect(),
         })
     };
     let group = |of: &SettingResult| {
@@ -66,13 +67,11 @@ pub(super) fn times(mix: &MixResult, results: &Results) -> anyhow::Result<Markup
     bars(&groups, "seconds, lower is better", None)
 }
 
-pub(super) struct NamedPlot {
-    pub(super) name: String,
-    pub(super) plot: Markup,
-}
-
-/// The CPUs of each program over time, under each setting where they were recorded.
-pub(super) fn timelines(mix: &MixResult, results: &Results) -> anyhow::Result<Vec<NamedPlot>> {
+/// The CPUs of each program over time, under each setting where they were recorded, with its name.
+pub(super) fn timelines<'a>(
+    mix: &'a MixResult,
+    results: &'a Results,
+) -> anyhow::Result<Vec<(&'a str, Markup)>> {
     let recorded = mix.settings.iter().filter_map(|of| {
         let mut timelines = of.runs.iter().map(|run| &run.timeline);
         Some((of, timelines.find(|timeline| !timeline.is_empty())?))
@@ -86,13 +85,10 @@ pub(super) fn timelines(mix: &MixResult, results: &Results) -> anyhow::Result<Ve
         at_s: of.at_s,
         held: of.cpus.iter().map(|held| held.unwrap_or(0)).collect(),
     };
-    let mut plots = Vec::new();
-    for (of, timeline) in recorded {
+    let plot = |(of, timeline): &(&'a SettingResult, &Vec<TimelineSample>)| {
         let samples: Vec<Sample> = timeline.iter().map(sample).collect();
-        plots.push(NamedPlot {
-            name: results.title_of(&of.setting).to_owned(),
-            plot: shares_over_time(&samples, &colours, cpus, until_s)?,
-        });
-    }
-    Ok(plots)
+        let plot = shares_over_time(&samples, &colours, cpus, until_s)?;
+        Ok((results.title_of(&of.setting), plot))
+    };
+    recorded.iter().map(plot).collect()
 }

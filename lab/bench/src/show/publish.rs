@@ -4,10 +4,10 @@
 //! that went away: every output that can be made is made, and what was wrong is reported at the end.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
-use anyhow::{anyhow, bail, ensure};
-use mapper_report::output::{OutputFile, check_writable, tell};
+use anyhow::{anyhow, ensure};
+use mapper_report::output::{OutputFile, tell};
 use mapper_report::stopped::Stopped;
 
 use super::{page, tables};
@@ -15,85 +15,34 @@ use crate::data::experiment::Missed;
 use crate::result::report::Results;
 use crate::run::schedule::Ended;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Paths<'a> {
-    pub(crate) json: Option<&'a Path>,
-    pub(crate) page: Option<&'a Path>,
-    pub(crate) markdown: Option<&'a Path>,
-    /// Gets `live.json` and `live.html`.
-    pub(crate) folder: Option<&'a Path>,
-}
+/// A kind of output: its name, and what it contains.
+type Kind = (&'static str, fn(&Results) -> anyhow::Result<String>);
 
-#[derive(Clone, Copy)]
-enum Content {
-    Json,
-    Page,
-    Markdown,
-}
-
-impl Content {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Json => "JSON",
-            Self::Page => "report",
-            Self::Markdown => "Markdown",
-        }
-    }
-
-    fn of(self, results: &Results) -> anyhow::Result<String> {
-        match self {
-            Self::Json => Ok(serde_json::to_string_pretty(results)? + "\n"),
-            Self::Page => page::page(results),
-            Self::Markdown => Ok(markdown(results)),
-        }
-    }
-}
-
-struct Output {
-    content: Content,
-    file: OutputFile,
-}
+pub(crate) const JSON: Kind = ("JSON", |of| Ok(serde_json::to_string_pretty(of)? + "\n"));
+pub(crate) const PAGE: Kind = ("report", page::page);
+pub(crate) const MARKDOWN: Kind = ("Markdown", |of| Ok(markdown(of)));
 
 /// The files that results go to, claimed before anything takes time.
 #[derive(Default)]
-pub(crate) struct Outputs(Vec<Output>);
+pub(crate) struct Outputs(Vec<(Kind, OutputFile)>);
 
 impl Outputs {
-    /// A file for JSON, if one is wanted.
-    pub(crate) fn claim_json(json: Option<&Path>) -> anyhow::Result<Self> {
-        let paths = Paths {
-            json,
-            ..Paths::default()
-        };
-        Self::claim(paths)
-    }
-
-    /// Opens every file.
-    pub(crate) fn claim(paths: Paths<'_>) -> anyhow::Result<Self> {
-        if let Some(file) = paths.markdown.filter(|file| file.exists()) {
-            let text = fs_err::read_to_string(file)?;
-            ensure!(
-                text.trim().is_empty() || text.starts_with(MEASURED),
-                "--markdown {}: the file has text of its own, which would be lost; give a new file",
-                file.display()
-            );
-        }
-        if let Some(folder) = paths.folder {
-            check_writable(folder)?;
-        }
-        let in_folder = |name| paths.folder.map(|folder| folder.join(name));
+    /// Opens every file that is wanted.
+    pub(crate) fn claim<const N: usize>(
+        wanted: [(Kind, Option<PathBuf>); N],
+    ) -> anyhow::Result<Self> {
         let mut outputs = Self::default();
-        for (content, path) in [
-            (Content::Json, paths.json.map(Path::to_owned)),
-            (Content::Page, paths.page.map(Path::to_owned)),
-            (Content::Markdown, paths.markdown.map(Path::to_owned)),
-            (Content::Json, in_folder("live.json")),
-            (Content::Page, in_folder("live.html")),
-        ] {
-            if let Some(path) = path {
-                let file = OutputFile::claim(&path)?;
-                outputs.0.push(Output { content, file });
+        for (kind, path) in wanted {
+            let Some(path) = path else { continue };
+            if kind.0 == MARKDOWN.0 && path.exists() {
+                let text = fs_err::read_to_string(&path)?;
+                ensure!(
+                    text.trim().is_empty() || text.starts_with(MEASURED),
+                    "--markdown {}: the file has text of its own, which would be lost; give a new file",
+                    path.display()
+                );
             }
+            outputs.0.push((kind, OutputFile::claim(&path)?));
         }
         Ok(outputs)
     }
@@ -101,10 +50,9 @@ impl Outputs {
     /// Writes every output, with a line in `lines` for each.
     fn write(self, results: &Results, lines: &mut String) -> anyhow::Result<()> {
         let mut failed = None;
-        for Output { content, file } in self.0 {
-            let text = content.of(results);
-            match text.and_then(|text| file.write(&text)) {
-                Ok(path) => *lines += &format!("{}: {}\n", content.name(), path.display()),
+        for ((name, content), file) in self.0 {
+            match content(results).and_then(|text| file.write(&text)) {
+                Ok(path) => *lines += &format!("{name}: {}\n", path.display()),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -164,19 +112,12 @@ pub(crate) fn publish(
     if let Some(error) = failed.or(written.err()) {
         return Err(error);
     }
-    if results.wrong_results > 0 {
-        bail!("wrong results: {}", results.wrong_results);
-    }
-    match (missed, results.missed()) {
-        (Missed::Fails, 1..) => {
-            bail!(
-                "{} of {} expectations missed",
-                results.missed(),
-                results.expectations.len()
-            )
-        }
-        _ => Ok(()),
-    }
+    let wrong = results.wrong_results;
+    ensure!(wrong == 0, "wrong results: {wrong}");
+    let (broken, all) = (results.missed(), results.expectations.len());
+    let is_kept = missed == Missed::Shown || broken == 0;
+    ensure!(is_kept, "{broken} of {all} expectations missed");
+    Ok(())
 }
 
 /// Writes and prints single figures; fails when an expectation is missed.
@@ -199,8 +140,7 @@ fn stopped(results: &Results) -> Stopped {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
+    use anyhow::bail;
     use mapper_report::interrupt::Interrupt;
     use tempfile::TempDir;
 
@@ -212,18 +152,19 @@ mod tests {
 
     fn json_in(folder: &TempDir) -> (Outputs, PathBuf) {
         let json = folder.path().join("live.json");
-        (Outputs::claim_json(Some(&json)).unwrap(), json)
+        let outputs = Outputs::claim([(JSON, Some(json.clone()))]);
+        (outputs.unwrap(), json)
     }
 
     #[test]
     fn the_terminal_shows_every_group_mix_setting_and_missed_expectation() {
         let results = example();
         let text = text(&results);
-        let mut names: Vec<&String> = results.settings.iter().map(|of| &of.title).collect();
-        names.extend(results.groups.iter().map(|of| &of.title));
-        names.extend(results.mixes.iter().map(|of| &of.name));
-        for name in names {
-            assert!(text.contains(name.as_str()), "{name} is not in\n{text}");
+        let settings = results.settings.iter().map(|of| &of.title);
+        let groups = results.groups.iter().map(|of| &of.title);
+        let mixes = results.mixes.iter().map(|of| &of.name);
+        for name in settings.chain(groups).chain(mixes) {
+            assert!(text.contains(name), "{name} is not in\n{text}");
         }
         assert_eq!(text.matches("MISSED").count(), 1, "{text}");
     }
@@ -233,16 +174,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("live.md");
         std::fs::write(&path, markdown(&example()) + "old").unwrap();
-        let paths = Paths {
-            markdown: Some(&path),
-            ..Paths::default()
-        };
-        let outputs = Outputs::claim(paths).unwrap();
+        let outputs = Outputs::claim([(MARKDOWN, Some(path.clone()))]).unwrap();
         outputs.write(&example(), &mut String::new()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains("\n    cargo xtask eval --live\n"), "{text}");
-        assert!(text.contains("\n### md+cg\n\n| setting "), "{text}");
-        assert!(!text.contains("old"), "{text}");
+        let command = "\n    cargo xtask eval --live\n";
+        for part in [command, "\n### md+cg\n\n| setting "] {
+            assert!(text.contains(part) && !text.contains("old"), "{text}");
+        }
     }
 
     /// Publishes the runs that are made until `then`; everything is written before the failure.
@@ -263,24 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_reported_after_what_was_measured_before_it_is_written() {
-        let error = failure(&Interrupt::default(), 5, || bail!("no daemon"));
-        assert!(format!("{error:#}").contains("no daemon"), "{error:#}");
-    }
-
-    #[test]
-    fn a_stop_is_a_failure_that_says_how_much_is_done_after_everything_is_written() {
+    fn a_stop_or_failure_is_reported_after_what_was_measured_before_it_is_written() {
         let interrupt = Interrupt::default();
+        let error = failure(&interrupt, 5, || bail!("no daemon"));
+        assert!(format!("{error:#}").contains("no daemon"), "{error:#}");
         let error = failure(&interrupt, 4, || {
             interrupt.raise();
             bail!("interrupted")
         });
         assert!(error.downcast_ref::<Stopped>().is_some(), "{error:?}");
-        let text = error.to_string();
-        assert!(
-            text.contains("4 of 6 runs done") && text.contains("begins anew"),
-            "{text}"
-        );
+        for part in ["4 of 6 runs done", "begins anew"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     #[test]
@@ -291,14 +223,17 @@ mod tests {
             let (outputs, json) = json_in(&folder);
             let done = publish(outputs, results, Ended::Done, missed, &mut Vec::new());
             assert!(json.exists());
-            done
+            done.err().map(|error| error.to_string())
         };
-        let error = published(&results, Missed::Shown).unwrap_err();
-        assert_eq!(error.to_string(), "wrong results: 1");
+        let failed = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            published(&results, Missed::Shown),
+            failed("wrong results: 1")
+        );
         results.wrong_results = 0;
-        published(&results, Missed::Shown).unwrap();
-        let error = published(&results, Missed::Fails).unwrap_err();
-        assert_eq!(error.to_string(), "1 of 2 expectations missed");
+        assert_eq!(published(&results, Missed::Shown), None);
+        let missed = failed("1 of 2 expectations missed");
+        assert_eq!(published(&results, Missed::Fails), missed);
     }
 
     #[test]
@@ -306,47 +241,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut results = example();
         results.wrong_results = 0;
-        let paths = Paths {
-            folder: Some(folder.path()),
-            ..Paths::default()
-        };
-        let outputs = Outputs::claim(paths).unwrap();
+        let paths = ["live.html", "live.json"].map(|name| folder.path().join(name));
+        let [page, json] = paths.clone().map(Some);
+        let outputs = Outputs::claim([(PAGE, page), (JSON, json)]).unwrap();
         let (reader, mut closed) = std::io::pipe().unwrap();
         drop(reader);
         publish(outputs, &results, Ended::Done, Missed::Shown, &mut closed).unwrap();
-        for name in ["live.html", "live.json"] {
-            assert!(folder.path().join(name).metadata().unwrap().len() > 0);
-        }
+        assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 0));
     }
 
     #[test]
     fn a_file_that_cannot_be_written_or_would_lose_its_text_is_refused_before_anything_runs() {
-        let refusal = |json, page, markdown| {
-            let paths = Paths {
-                json,
-                page,
-                markdown,
-                folder: None,
-            };
-            let claimed = Outputs::claim(paths);
-            format!("{:#}", claimed.err().expect("a refusal"))
-        };
-        let nowhere = Some(Path::new("/nonexistent/folder/file"));
-        for error in [
-            refusal(nowhere, None, None),
-            refusal(None, nowhere, None),
-            refusal(None, None, nowhere),
-        ] {
-            assert!(error.contains("/nonexistent/folder/file"), "{error}");
-        }
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("notes.md");
-        fs_err::write(&path, "my notes\n").unwrap();
-        let error = refusal(None, None, Some(&path));
-        assert!(
-            error.contains("notes.md") && error.contains("a new file"),
-            "{error}"
-        );
-        assert_eq!(fs_err::read_to_string(&path).unwrap(), "my notes\n");
+        let notes = folder.path().join("notes.md");
+        fs_err::write(&notes, "my notes\n").unwrap();
+        let nowhere = PathBuf::from("/nonexistent/folder/file");
+        for (kind, path, wanted) in [
+            (JSON, &nowhere, "cannot write"),
+            (PAGE, &nowhere, "cannot write"),
+            (MARKDOWN, &nowhere, "cannot write"),
+            (MARKDOWN, &notes, "a new file"),
+        ] {
+            let claimed = Outputs::claim([(kind, Some(path.clone()))]);
+            let error = format!("{:#}", claimed.err().expect("a refusal"));
+            for part in [&*path.to_string_lossy(), wanted] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        assert_eq!(fs_err::read_to_string(&notes).unwrap(), "my notes\n");
     }
 }

@@ -4,8 +4,10 @@ use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
 use crate::data::program::Unit;
+use crate::machine::Machine;
 use crate::result::report::{
-    Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results, SettingResult, Summary,
+    DaemonFacts, Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results,
+    SettingResult, Summary,
 };
 use crate::result::speed::{Certainty, Speed};
 
@@ -81,15 +83,17 @@ pub(crate) fn of_group(group: &Group, results: &Results) -> Table {
         columns.add(format!("slowest program over {}", title(against)), |of| {
             value(of.over.get(against).and_then(|of| of.slowest_program))
         });
-        let of_all = |part: usize, all: usize| format!("{part} of {all}");
-        let nothing = || NOTHING.to_owned();
+        let of_all = |of: Option<(usize, usize)>| {
+            of.map_or_else(
+                || NOTHING.to_owned(),
+                |(part, all)| format!("{part} of {all}"),
+            )
+        };
         columns.add("promises broken".to_owned(), move |of| {
-            let promises = of.promises.as_ref();
-            promises.map_or_else(nothing, |of| of_all(of.broken.len(), of.made))
+            of_all(of.promises.as_ref().map(|of| (of.broken.len(), of.made)))
         });
         columns.add("single runs below".to_owned(), move |of| {
-            let promises = of.promises.as_ref();
-            promises.map_or_else(nothing, |of| of_all(of.runs_below, of.runs))
+            of_all(of.promises.as_ref().map(|of| (of.runs_below, of.runs)))
         });
     }
     let plural = if group.mixes == 1 { "mix" } else { "mixes" };
@@ -121,11 +125,8 @@ pub(crate) fn of_mix(mix: &MixResult, results: &Results) -> Table {
     let against = results.promised_against();
     if let Some(against) = against.filter(|key| mix.under(key).is_some()) {
         columns.add(format!("each over {}", title(against)), |of| {
-            let each = of
-                .programs
-                .iter()
-                .map(|of| value(of.over.get(against).copied()));
-            each.collect::<Vec<_>>().join(" ")
+            let each = of.programs.iter().map(|of| of.over.get(against).copied());
+            each.map(value).collect::<Vec<_>>().join(" ")
         });
     }
     let alone = if mix.programs.len() == 1 {
@@ -133,7 +134,7 @@ pub(crate) fn of_mix(mix: &MixResult, results: &Results) -> Table {
     } else {
         ""
     };
-    let heading = format!("{}{alone}", mix.name);
+    let heading = mix.name.clone() + alone;
     columns.table(heading, &mix.settings, |of| mark(&of.setting, results))
 }
 
@@ -142,8 +143,11 @@ fn cost(of: &ProgramResult) -> String {
     let Some(cost) = of.cost else {
         return NOTHING.to_owned();
     };
-    let is_exact = of.certainty == Certainty::Exact;
-    let mark = if is_exact { "" } else { ">" };
+    let mark = if of.certainty == Certainty::Exact {
+        ""
+    } else {
+        ">"
+    };
     format!("{mark}{}{}", digits(cost.value), interval(&cost, digits))
 }
 
@@ -176,10 +180,8 @@ fn over(own: &str, base: &str, speed: Option<Speed>) -> String {
 }
 
 pub(crate) fn value(speed: Option<Speed>) -> String {
-    speed.map_or_else(
-        || NOTHING.to_owned(),
-        |of| format!("{}{:.2}", of.certainty.mark(), of.estimate.value),
-    )
+    let text = |of: Speed| format!("{}{:.2}", of.certainty.mark(), of.estimate.value);
+    speed.map_or_else(|| NOTHING.to_owned(), text)
 }
 
 pub(crate) fn figures(results: &Results) -> Option<Table> {
@@ -253,25 +255,31 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
 }
 
 fn circumstances(results: &Results) -> Vec<String> {
-    let machine = &results.machine;
+    let Machine {
+        cpus,
+        cpu,
+        kernel,
+        revision,
+        date,
+        ..
+    } = &results.machine;
+    let compilers = results.machine.compilers.join(", ");
+    let is_virtual = results.machine.virtual_machine;
+    let kind = if is_virtual { ", virtual machine" } else { "" };
     let mut lines = vec![format!(
-        "{} CPUs ({}{}), Linux {}, {}, revision {}, {}.",
-        machine.cpus,
-        machine.cpu,
-        if machine.virtual_machine {
-            ", virtual machine"
-        } else {
-            ""
-        },
-        machine.kernel,
-        machine.compilers.join(", "),
-        machine.revision,
-        machine.date,
+        "{cpus} CPUs ({cpu}{kind}), Linux {kernel}, {compilers}, revision {revision}, {date}."
     )];
     if let Some(daemon) = &results.daemon {
+        let DaemonFacts {
+            version,
+            allocation,
+            mapping,
+            enforcer,
+            counters,
+        } = daemon;
         lines.push(format!(
-            "mapperd {}: allocation {}, mapping {}, CPUs by {}, performance by {}.",
-            daemon.version, daemon.allocation, daemon.mapping, daemon.enforcer, daemon.counters
+            "mapperd {version}: allocation {allocation}, mapping {mapping}, CPUs by {enforcer}, \
+             performance by {counters}."
         ));
     }
     if let (Some(method), Some(load)) = (&results.method, &results.load) {
@@ -301,26 +309,23 @@ mod tests {
 
     #[test]
     fn a_setting_is_1_beside_itself_and_only_there() {
-        let speed = |high| Speed {
-            estimate: Estimate {
-                value: 1.0,
-                low: 1.0,
-                high,
-            },
-            certainty: Certainty::AtMost,
+        let speed = |high| {
+            let (value, low, certainty) = (1.0, 1.0, Certainty::AtMost);
+            let estimate = Estimate { value, low, high };
+            Some(Speed {
+                estimate,
+                certainty,
+            })
         };
         for (own, speed, wanted) in [
-            ("plain", Some(speed(1.0)), "1"),
-            ("static", Some(speed(1.0)), "≤1.00"),
-            ("static", Some(speed(1.5)), "≤1.00 (1.00–1.50)"),
+            ("plain", speed(1.0), "1"),
+            ("static", speed(1.0), "≤1.00"),
+            ("static", speed(1.5), "≤1.00 (1.00–1.50)"),
             ("static", None, NOTHING),
         ] {
             assert_eq!(over(own, "plain", speed), wanted);
         }
-    }
-
-    #[test]
-    fn three_digits_count() {
+        // Three digits count.
         let found: Vec<String> = [0.1234, 9.876, 12.345, 1234.5].map(digits).to_vec();
         assert_eq!(found, ["0.123", "9.88", "12.3", "1234"]);
     }
@@ -335,10 +340,7 @@ mod tests {
         }
         let header = &tables[0].header;
         assert!(header.contains(&"p99 over plain Linux".to_owned()));
-    }
-
-    #[test]
-    fn a_median_at_the_limit_is_marked() {
+        // A median at the limit is marked.
         let table = of_mix(&example().mixes[0], &example());
         assert!(table.rows[0].cells[1].starts_with('>'), "{table:?}");
         // Speeds over it are lower limits.
