@@ -1,6 +1,6 @@
-//! The calls of clients, a file each, and the permission checks.
+//! Most calls of clients, a file each, and the permission checks.
 //!
-//! The signature of a handler names the state that it touches. It returns what has to follow as an
+//! The signature of a handler names the state that it touches. What has to follow comes back as an
 //! [`Effect`](effect::Effect), on which the loop acts.
 
 pub(crate) mod adopt;
