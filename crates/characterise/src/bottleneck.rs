@@ -124,7 +124,7 @@ mod tests {
             (memory, 1, Memory),
             // Two nodes serve twice as much.
             (memory, 2, Compute),
-            (sharing(1e-3, 1.4), 2, Sharing),
+            (sharing(1e-3, 1.4), 1, Sharing),
             // Medium sharing counts only where the cores are not busy.
             (sharing(5e-4, 0.6), 2, Sharing),
             (sharing(5e-4, 1.1), 2, Compute),
