@@ -162,8 +162,11 @@ mod tests {
     #[test]
     fn only_a_get_of_metrics_is_answered_with_them() {
         for (request, expected) in [
-            (&b"GET /metrics HTTP/1.1\r\n\r\n"[..], Route::Metrics),
-            (b"GET / HTTP/1.0\r\nHost: x\r\n\r\n", Route::NotFound),
+            (
+                &b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+                Route::Metrics,
+            ),
+            (b"GET / HTTP/1.0\r\n\r\n", Route::NotFound),
             (b"POST /metrics HTTP/1.1\r\n\r\n", Route::OtherMethod),
             (b"\x01 /metrics HTTP/1.1\r\n\r\n", Route::BadRequest),
             (b"\0\xff", Route::BadRequest),

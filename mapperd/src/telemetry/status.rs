@@ -290,7 +290,11 @@ mod tests {
             ),
             (
                 report(ReportFlags::PARKING_ENDED, Some(ended), 6),
-                &["parking ended", "teams are not virtual", "preempted: 6"],
+                &[
+                    "parking ended",
+                    "teams are not virtual",
+                    "regions preempted: 6",
+                ],
             ),
             (report(ReportFlags::default(), None, 0), &[]),
         ] {
