@@ -4,9 +4,9 @@
 //! what the papers report for the same, and fails if an expectation is missed or was not measured.
 //! `experiments/bench.toml` is the one place that has the expectations.
 
-use crate::data::figures::{ExpectedFigure, FigureExperiment};
+use crate::data::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::show::publish::{JSON, Outputs, publish_figures};
 use anyhow::{Context as _, ensure};
 use fs_err as fs;

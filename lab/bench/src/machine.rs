@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use procfs::{CpuInfo, CpuTime, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
+use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
 use serde::Serialize;
 
 use mapper_report::workspace;
@@ -81,7 +81,7 @@ fn l3_kib(size: &str) -> Option<u64> {
 }
 
 /// How busy the machine was just before a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct LoadBefore {
     /// Load average of the minute, of which earlier runs are a part.
     pub(crate) load_average: f64,
@@ -106,7 +106,7 @@ impl LoadBefore {
 }
 
 /// What else used the CPUs during the measuring.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Disturbance {
     /// CPUs that processes other than the measured ones kept busy, on average.
     pub(crate) other_processes_cpus: f64,
@@ -117,29 +117,31 @@ pub(crate) struct Disturbance {
 /// The state of the machine's clocks at the beginning, to compare with the end.
 pub(crate) struct DisturbanceMeter {
     begun: Instant,
-    machine: MachineTime,
+    busy: Duration,
+    stolen: Duration,
     own: Duration,
 }
 
 impl DisturbanceMeter {
     pub(crate) fn start() -> anyhow::Result<Self> {
+        let (busy, stolen) = machine_time(&KernelStats::current().context("read /proc/stat")?);
         Ok(Self {
             begun: Instant::now(),
-            machine: MachineTime::now()?,
+            busy,
+            stolen,
             own: own_time()?,
         })
     }
 
     /// What was not ours since the start. Everything we started must have been reaped.
     pub(crate) fn finish(self) -> anyhow::Result<Disturbance> {
-        let machine = MachineTime::now()?;
-        let own = own_time()?.saturating_sub(self.own);
-        let elapsed_s = self.begun.elapsed().as_secs_f64().max(1e-3);
-        let busy = machine.busy.saturating_sub(self.machine.busy);
-        let stolen = machine.stolen.saturating_sub(self.machine.stolen);
+        let now = Self::start()?;
+        let elapsed_s = (now.begun - self.begun).as_secs_f64().max(1e-3);
+        let since = |now: Duration, then| now.saturating_sub(then);
+        let others = since(since(now.busy, self.busy), since(now.own, self.own));
         Ok(Disturbance {
-            other_processes_cpus: busy.saturating_sub(own).as_secs_f64() / elapsed_s,
-            stolen_cpus: stolen.as_secs_f64() / elapsed_s,
+            other_processes_cpus: others.as_secs_f64() / elapsed_s,
+            stolen_cpus: since(now.stolen, self.stolen).as_secs_f64() / elapsed_s,
         })
     }
 }
@@ -155,25 +157,13 @@ fn own_time() -> anyhow::Result<Duration> {
     Ok(Duration::from_micros(total_us))
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct MachineTime {
-    busy: Duration,
-    stolen: Duration,
-}
-
-impl MachineTime {
-    fn now() -> anyhow::Result<Self> {
-        let stat = KernelStats::current().context("read /proc/stat")?;
-        Ok(Self::of(&stat.total))
-    }
-
-    fn of(total: &CpuTime) -> Self {
-        let interrupts = [total.irq_duration(), total.softirq_duration()];
-        let of_programs = total.user_duration() + total.nice_duration() + total.system_duration();
-        let busy = of_programs + interrupts.into_iter().flatten().sum();
-        let stolen = total.steal_duration().unwrap_or_default();
-        Self { busy, stolen }
-    }
+/// How long the machine's CPUs were busy, and how long the hypervisor took them.
+fn machine_time(stat: &KernelStats) -> (Duration, Duration) {
+    let total = &stat.total;
+    let interrupts = [total.irq_duration(), total.softirq_duration()];
+    let of_programs = total.user_duration() + total.nice_duration() + total.system_duration();
+    let busy = of_programs + interrupts.into_iter().flatten().sum();
+    (busy, total.steal_duration().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -186,9 +176,8 @@ mod tests {
         let stat = "cpu  100 0 50 9000 10 0 0 25 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\nctxt 1\nbtime 1\n\
                     processes 1\n";
         let stat = KernelStats::from_buf_read(stat.as_bytes(), current_system_info()).unwrap();
-        let time = MachineTime::of(&stat.total);
         let tick = Duration::from_secs(1) / u32::try_from(procfs::ticks_per_second()).unwrap();
-        assert_eq!((time.busy, time.stolen), (150 * tick, 25 * tick));
+        assert_eq!(machine_time(&stat), (150 * tick, 25 * tick));
     }
 
     #[test]

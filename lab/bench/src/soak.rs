@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 use crate::build::workloads::compile_probe;
-use crate::build::{Profile, build_mapper};
-use crate::data::figures::{Ending, FigureExperiment, LoadProgram};
+use crate::build::{RELEASE, build_mapper};
+use crate::data::{Ending, FigureExperiment, LoadProgram};
 use crate::evaluate::results::of_figures;
 use crate::probe::process;
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::run::daemon::PrivateDaemon;
 use crate::run::processes::{EndedOnDrop, terminate};
 use crate::show::publish::{Outputs, publish_figures};
@@ -80,7 +80,7 @@ fn experiment() -> anyhow::Result<FigureExperiment> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let experiment = experiment()?;
-    let bin = build_mapper(Profile::Release)?;
+    let bin = build_mapper(RELEASE)?;
     let crowd = compile_probe("crowd")?;
     let daemon = PrivateDaemon::start(&bin, &["--interval", "20ms", "--counters", &args.counters])?;
     let begun = Instant::now();
@@ -97,27 +97,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         load.busy_for(round)?;
         load.all_leave()?;
         let holding = Holding::of(daemon.pid())?;
-        let Holding {
-            own_kib,
-            resident_kib,
-            descriptors,
-            threads,
-        } = holding;
+        let (own_kib, resident_kib) = (holding.own_kib, holding.resident_kib);
         let memory = format!("memory {resident_kib} KiB ({own_kib} KiB of its own)");
+        let (descriptors, threads) = (holding.descriptors, holding.threads);
         let held = format!("{memory}, {descriptors} descriptors, {threads} threads");
-        println!(
-            "round {number} of {ROUNDS}: {} programs so far, {held}",
-            load.started
-        );
+        let started = load.started;
+        println!("round {number} of {ROUNDS}: {started} programs so far, {held}");
         holdings.push(holding);
     }
     let figures = figures(&holdings[WARMING_UP..])?;
     let results = of_figures(&experiment, "soak", figures, |_| true, begun.elapsed());
     publish_figures(Outputs::default(), &results)?;
-    println!(
-        "nothing has grown, with {} programs come and gone",
-        load.started
-    );
+    let started = load.started;
+    println!("nothing has grown, with {started} programs come and gone");
     Ok(())
 }
 
@@ -206,19 +198,16 @@ impl Load<'_> {
 
     fn end_those_due(&mut self, now: Instant) -> anyhow::Result<()> {
         for place in (0..self.running.len()).rev() {
-            let Running {
-                launcher,
-                until,
-                ending,
-            } = &mut self.running[place];
-            match ending {
-                Ending::Terminated if *until <= now => terminate(&launcher.0),
-                Ending::LauncherKilled if *until <= now => {
-                    launcher.0.kill().context("kill mapper-launch")?;
+            let of = &mut self.running[place];
+            let launcher = &mut of.launcher.0;
+            match of.ending {
+                Ending::Terminated if of.until <= now => terminate(launcher),
+                Ending::LauncherKilled if of.until <= now => {
+                    launcher.kill().context("kill mapper-launch")?;
                 }
                 _ => {}
             }
-            let ended = launcher.0.try_wait();
+            let ended = launcher.try_wait();
             if let Some(status) = ended.context("wait for mapper-launch")? {
                 // A daemon that refuses every program does not grow, either.
                 ensure!(
@@ -259,12 +248,11 @@ mod tests {
     use crate::evaluate::judge;
 
     fn holdings(memory_kib: impl Fn(u64) -> u64) -> Vec<Holding> {
-        let (resident_kib, descriptors, threads) = (9000, 12, 2);
         let holding = |own_kib| Holding {
             own_kib,
-            resident_kib,
-            descriptors,
-            threads,
+            resident_kib: 9000,
+            descriptors: 12,
+            threads: 2,
         };
         (0..17).map(|round| holding(memory_kib(round))).collect()
     }

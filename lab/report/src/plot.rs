@@ -98,9 +98,7 @@ impl Scale {
     }
 
     fn draw(&self, groups: &[BarGroup], unit: &str) -> anyhow::Result<Markup> {
-        let &Self {
-            most, bar: thick, ..
-        } = self;
+        let (most, thick) = (self.most, self.bar);
         let plot_height: i32 = groups.iter().map(|group| self.height(group)).sum();
         svg(u32::try_from(plot_height + 48)?, |area| {
             let mut chart = ChartBuilder::on(area)
@@ -405,10 +403,9 @@ mod tests {
 
     #[test]
     fn each_span_of_cpus_is_a_rectangle_and_shared_ones_have_no_series() {
-        let (from_s, to_s) = (0.0, 2.0);
         let span = |first, last, colour| Span {
-            from_s,
-            to_s,
+            from_s: 0.0,
+            to_s: 2.0,
             first,
             last,
             colour,

@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use super::output;
-use crate::data::program::Threads;
+use crate::data::Threads;
 
 const LIBRARY: &str = "libdlb.so";
 
@@ -21,37 +21,34 @@ const LIBRARY: &str = "libdlb.so";
 /// other uses of DLB on the machine.
 const ARGUMENTS: &str = "--lewi --ompt --shm-key=mapper-eval";
 
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Dlb {
-    library: PathBuf,
-}
-
-impl Dlb {
-    /// Asks pkg-config, then the dynamic loader's cache.
-    pub(crate) fn find() -> Option<Self> {
-        let run = |words: &[&str]| output(Command::new(words[0]).args(&words[1..])).ok();
-        let by_pkg_config = run(&["pkg-config", "--variable=libdir", "dlb"]);
-        let by_pkg_config = by_pkg_config.map(|folder| Path::new(folder.trim()).join(LIBRARY));
-        let by_loader = || {
-            let cache = run(&["ldconfig", "-p"]).or_else(|| run(&["/sbin/ldconfig", "-p"]))?;
-            in_cache(&cache)
-        };
-        let by_pkg_config = by_pkg_config.filter(|library| library.exists());
-        let library = by_pkg_config.or_else(by_loader)?;
-        Some(Self { library })
-    }
+/// Asks pkg-config for the library, then the dynamic loader's cache.
+pub(crate) fn library() -> Option<PathBuf> {
+    let run = |words: &[&str]| output(Command::new(words[0]).args(&words[1..])).ok();
+    let by_pkg_config = run(&["pkg-config", "--variable=libdir", "dlb"]);
+    let by_pkg_config = by_pkg_config.map(|folder| Path::new(folder.trim()).join(LIBRARY));
+    let by_loader = || {
+        let cache = run(&["ldconfig", "-p"]).or_else(|| run(&["/sbin/ldconfig", "-p"]))?;
+        in_cache(&cache)
+    };
+    let by_pkg_config = by_pkg_config.filter(|library| library.exists());
+    by_pkg_config.or_else(by_loader)
 }
 
 /// The library, and the OpenMP runtime that speaks to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Loaded {
-    dlb: Dlb,
+    library: PathBuf,
     libomp: PathBuf,
 }
 
 impl Loaded {
+    /// The library with the runtime.
+    pub(crate) fn find() -> anyhow::Result<Self> {
+        Self::with_libomp(library().context("the DLB library was not found")?)
+    }
+
     /// Asks clang where its OpenMP runtime is.
-    pub(crate) fn with_libomp(dlb: Dlb) -> anyhow::Result<Self> {
+    fn with_libomp(library: PathBuf) -> anyhow::Result<Self> {
         // clang repeats the bare name of what it does not find; Debian's packages have the second.
         for name in ["libomp.so", "libomp.so.5"] {
             let mut clang = Command::new("clang");
@@ -59,7 +56,7 @@ impl Loaded {
                 .context("ask clang for its OpenMP runtime")?;
             let libomp = PathBuf::from(path.trim());
             if libomp.is_absolute() && libomp.exists() {
-                return Ok(Self { dlb, libomp });
+                return Ok(Self { library, libomp });
             }
         }
         bail!(
@@ -69,7 +66,7 @@ impl Loaded {
 
     /// Has a program run under it.
     pub(crate) fn preload(&self, command: &mut Command, threads: Threads) {
-        let mut libraries = self.dlb.library.clone().into_os_string();
+        let mut libraries = self.library.clone().into_os_string();
         if threads == Threads::OpenMp {
             libraries.push(":");
             libraries.push(&self.libomp);
@@ -104,8 +101,7 @@ mod tests {
     #[test]
     fn openmp_programs_get_the_runtime_that_speaks_to_it_and_others_do_not() {
         let [library, libomp] = ["/opt/libdlb.so", "/opt/libomp.so"].map(PathBuf::from);
-        let dlb = Dlb { library };
-        let loaded = Loaded { dlb, libomp };
+        let loaded = Loaded { library, libomp };
         let preloaded = |threads| {
             let mut command = Command::new("md");
             loaded.preload(&mut command, threads);
@@ -131,7 +127,7 @@ mod tests {
         let mut gcc = Command::new("gcc");
         gcc.arg("-fopenmp").arg(source_folder().join("kmeans.c"));
         compile(gcc.arg("-lm"), &program).unwrap();
-        let loaded = Loaded::with_libomp(Dlb { library }).unwrap();
+        let loaded = Loaded::with_libomp(library).unwrap();
         let mut command = Command::new(&program);
         command.args(["--size", "4", "--steps", "20"]);
         // Only libomp heeds this, and says so.

@@ -12,29 +12,27 @@ use super::output;
 use mapper_report::workspace;
 
 /// What is installed. Figures of different versions are not to be compared.
-const PACKAGES: [&str; 1] = ["scikit-learn>=1.5,<2"];
+const PACKAGE: &str = "scikit-learn>=1.5,<2";
 
 /// The Python of the virtual environment, which has scikit-learn.
 pub(crate) fn with_scikit_learn() -> anyhow::Result<PathBuf> {
     let folder = workspace::target_dir().join("teams/venv");
     let python = folder.join("bin/python");
     let installed = folder.join("installed.txt");
-    let wanted = PACKAGES.join("\n");
-    let is_noted = fs_err::read_to_string(&installed).is_ok_and(|is| is == wanted);
+    let is_noted = fs_err::read_to_string(&installed).is_ok_and(|is| is == PACKAGE);
     if is_noted && version(&python).is_some() {
         return Ok(python);
     }
-    let packages = PACKAGES.join(" ");
-    eprintln!("installing {packages} into {}", folder.display());
+    eprintln!("installing {PACKAGE} into {}", folder.display());
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
         .context("make a virtual environment; `cargo xtask setup python` installs what it needs")?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]);
-    pip.arg("--disable-pip-version-check").args(PACKAGES);
+    pip.arg("--disable-pip-version-check").arg(PACKAGE);
     run(&mut pip).context("install scikit-learn from PyPI")?;
     let can_import = version(&python).is_some();
     ensure!(can_import, "{} cannot import sklearn", python.display());
-    fs_err::write(&installed, wanted)?;
+    fs_err::write(&installed, PACKAGE)?;
     Ok(python)
 }
 

@@ -7,8 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 
 use super::output;
-use crate::data::experiment::Runtime;
-use crate::data::program::{Program, Threads};
+use crate::data::{Program, Runtime, Threads};
 use mapper_report::workspace;
 
 /// The folder of the programs' sources.
@@ -35,9 +34,8 @@ pub(crate) struct Workloads {
 
 impl Workloads {
     pub(crate) fn new(python: Option<PathBuf>, libmapper: Option<PathBuf>) -> anyhow::Result<Self> {
-        let folder = folder()?;
         Ok(Self {
-            folder,
+            folder: folder()?,
             python,
             libmapper,
         })

@@ -8,16 +8,13 @@ use anyhow::Context as _;
 use mapper_report::interrupt::Interrupt;
 use mapper_report::progress::Progress;
 
-use crate::build::dlb::{Dlb, Loaded};
+use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
-use crate::build::{Profile, build_libmapper, build_mapper, python};
-use crate::data::experiment::{Experiment, Mix};
-use crate::data::program::Threads;
-use crate::data::reader::once_each;
-use crate::data::setting::Manager;
+use crate::build::{RELEASE, build_libmapper, build_mapper, python};
+use crate::data::{Experiment, Manager, Mix, Threads, once_each};
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
-use crate::result::report::{DaemonFacts, NotMeasured, ProgramEntry, Results};
+use crate::result::{DaemonFacts, NotMeasured, ProgramEntry, Results};
 use crate::run::daemon::PrivateDaemon;
 use crate::run::observe;
 use crate::run::processes::allowed_cpus;
@@ -35,7 +32,7 @@ pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
     let (experiment, outputs) = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
-    let (results, ended) = measured(experiment, Profile::Release, &interrupt)?;
+    let (results, ended) = measured(experiment, RELEASE, &interrupt)?;
     let out = &mut std::io::stdout().lock();
     publish(outputs, &results, ended, missed, out)
 }
@@ -43,7 +40,7 @@ pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
 /// Builds, calibrates and runs everything; gives what came out and how it ended.
 fn measured(
     mut experiment: Experiment,
-    profile: Profile,
+    profile: &str,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Results, Ended)> {
     eprintln!("building mapper and the programs");
@@ -68,18 +65,14 @@ fn measured(
 
     let cpus = by_nearness(&allowed_cpus()?, place_of);
     let machine = describe(&experiment, cpus.len(), version);
-    if machine.load_average_before > BUSY {
-        eprintln!(
-            "note: the load average is {:.2}; other work will falsify the times",
-            machine.load_average_before
-        );
+    let load = machine.load_average_before;
+    if load > BUSY {
+        eprintln!("note: the load average is {load:.2}; other work will falsify the times");
     }
     let begun = Instant::now();
     let mut managers = experiment.settings.iter().map(|of| of.manager);
     let dlb = match managers.any(|manager| manager == Manager::Dlb) {
-        true => Some(Loaded::with_libomp(
-            Dlb::find().context("the DLB library was not found")?,
-        )?),
+        true => Some(Loaded::find()?),
         false => None,
     };
     let mut stage = Stage {
@@ -120,11 +113,8 @@ fn command(words: &str) -> String {
 
 /// The policies of the daemons that are needed, each once.
 fn policies(experiment: &Experiment) -> BTreeSet<Option<String>> {
-    let settings = experiment.settings.iter();
-    settings
-        .filter(|setting| setting.is_managed())
-        .map(|setting| setting.policy.clone())
-        .collect()
+    let managed = experiment.settings.iter().filter(|of| of.is_managed());
+    managed.map(|of| of.policy.clone()).collect()
 }
 
 fn describe(experiment: &Experiment, cpus: usize, scikit_learn: Option<String>) -> Machine {
@@ -160,11 +150,10 @@ fn calibrate<'a>(
             Threads::Own | Threads::Client => "POSIX threads",
         };
         progress.done(&format!("{} ({runtime}): {steps} steps", program.name));
-        let (name, summary) = (program.name.clone(), program.summary.clone());
         entries.push(ProgramEntry {
-            name,
+            name: program.name.clone(),
             runtime,
-            summary,
+            summary: program.summary.clone(),
             steps,
         });
     }
@@ -197,9 +186,9 @@ fn start_daemons(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Setting;
     use crate::data::experiment::tests::live;
-    use crate::data::setting::Setting;
-    use crate::result::run::TimelineSample;
+    use crate::result::TimelineSample;
     use std::num::NonZero;
 
     #[test]
@@ -230,7 +219,7 @@ mod tests {
         live.method.repetitions = NonZero::<usize>::MIN;
         live.method.work_s = 0.3;
         live.method.timelines = true;
-        let outcome = measured(live, Profile::Debug, &Interrupt::default());
+        let outcome = measured(live, "debug", &Interrupt::default());
         let (results, ended) = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
         let bad = (results.wrong_results, results.left_out);

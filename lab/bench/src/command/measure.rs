@@ -6,11 +6,11 @@ use std::time::Instant;
 use clap::ValueEnum;
 
 use crate::build::workloads::compile_probe;
-use crate::build::{Profile, build_mapper};
-use crate::data::figures::{ExpectedFigure, FigureExperiment};
+use crate::build::{RELEASE, build_mapper};
+use crate::data::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::probe::{crowd, overhead, resize};
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::show::publish::{JSON, Outputs, publish_figures};
 
 /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs.
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let experiment = experiment()?;
     let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = Instant::now();
-    let bin = build_mapper(Profile::Release)?;
+    let bin = build_mapper(RELEASE)?;
     let mut figures = Vec::new();
     for &what in What::value_variants() {
         // Not every machine has hardware counters: they are measured only when asked for by name.

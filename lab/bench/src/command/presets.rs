@@ -9,10 +9,10 @@ use anyhow::{Context as _, ensure};
 use mapper_report::{output::check_writable, workspace};
 
 use super::corun::Prepared;
-use crate::build::dlb::Dlb;
-use crate::data::experiment::{Experiment, Mix, PROMISE, PROMISE_WANTED, WORK_S, WORK_S_WANTED};
-use crate::data::reader::in_range;
-use crate::data::setting::{Manager, Setting};
+use crate::build::dlb;
+use crate::data::{
+    Experiment, Manager, Mix, PROMISE, PROMISE_WANTED, Setting, WORK_S, WORK_S_WANTED, in_range,
+};
 use crate::show::publish::{JSON, MARKDOWN, Outputs, PAGE};
 
 /// Runs pairs of OpenMP programs under plain Linux and under mapper, and compares
@@ -123,7 +123,7 @@ impl Live {
             let mixes: anyhow::Result<_> = self.mix.iter().map(|text| Mix::parse(text)).collect();
             experiment.replace_mixes(mixes.context("--mix")?);
         }
-        self.choose_settings(&mut experiment, Dlb::find().is_some())?;
+        self.choose_settings(&mut experiment, dlb::library().is_some())?;
         let method = &mut experiment.method;
         if let Some(reps) = self.reps {
             method.repetitions = NonZero::new(usize::from(reps)).context("--reps")?;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::bound::Bound;
+use super::figures::Bound;
 use super::program::{Program, Threads};
 use super::reader::{self, in_range, once_each, unknown};
 use super::setting::Setting;
@@ -222,12 +222,10 @@ impl Method {
 
 impl Member {
     fn of(name: &str) -> anyhow::Result<Self> {
-        let program = Program::find(name)?;
-        let (work, starts_after) = (1.0, 0.0);
         Ok(Self {
-            program,
-            work,
-            starts_after,
+            program: Program::find(name)?,
+            work: 1.0,
+            starts_after: 0.0,
         })
     }
 }
@@ -459,10 +457,21 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_experiments_of_this_package_are_valid() {
-        for (name, _) in FILES {
-            assert!(!experiment(name).mixes.is_empty(), "{name}");
+    fn the_experiments_of_this_package_are_valid_and_have_the_mixes_that_they_need() {
+        let mixes = FILES.map(|(name, _)| experiment(name).mixes);
+        assert!(mixes.iter().all(|mixes| !mixes.is_empty()));
+        // In the demo one program arrives late and one leaves early.
+        let members = || mixes[0].iter().flat_map(|mix| &mix.members);
+        assert!(members().any(|of| of.starts_after > 0.0));
+        assert!(members().any(|of| of.work < 0.5));
+        // Those of `eval --live` are of two, three and four programs.
+        for count in 2..=4 {
+            let of = mixes[2].iter().filter(|mix| mix.members.len() == count);
+            assert!(of.count() >= 2, "{count}");
         }
+        let method = experiment("live.toml").method;
+        assert_eq!(method.repetitions.get(), 10);
+        assert_eq!(method.promise, Some(0.85));
     }
 
     #[test]
@@ -477,13 +486,13 @@ pub(crate) mod tests {
             (
                 "\"md\", \"cg\"",
                 "\"md\", \"nobody\"",
-                "mix[1].programs: there is no program \"nobody\"",
+                "mix[1].programs: there is no program",
             ),
             ("work = [1.2", "work = [0", "mix[4]: work = 0"),
             (
                 "\"virtual\"]",
-                "\"elastic\"]",
-                "settings: there is no setting \"elastic\"",
+                "\"ghost\"]",
+                "settings: there is no setting",
             ),
             ("over = \"plain\"", "over = \"hand\"", "expect[0]: settings"),
             ("at_least = 1.5", "", "expect[0].wanted"),
@@ -491,7 +500,7 @@ pub(crate) mod tests {
             (
                 "against = \"static\"",
                 "against = \"hand\"",
-                "promised_against: no mix",
+                "promised_against",
             ),
         ] {
             assert!(good.contains(from), "{from}");
@@ -500,14 +509,6 @@ pub(crate) mod tests {
             let is_named = error.starts_with("my.toml") && error.contains(named);
             assert!(is_named, "{named}: {error}");
         }
-    }
-
-    #[test]
-    fn one_program_arrives_late_and_one_leaves_early_in_the_demo() {
-        let demo = experiment("demo.toml");
-        let members = || demo.mixes.iter().flat_map(|mix| &mix.members);
-        assert!(members().any(|of| of.starts_after > 0.0));
-        assert!(members().any(|of| of.work < 0.5));
     }
 
     #[test]
@@ -521,17 +522,6 @@ pub(crate) mod tests {
         let expected: Vec<&String> = expected.collect();
         assert_eq!(expected, ["fixed", "follow", "virtual-n"]);
         assert!(teams.expectations.iter().all(|of| of.over == "plain-n"));
-    }
-
-    #[test]
-    fn the_default_mixes_of_eval_live_are_of_two_three_and_four_programs() {
-        let live = experiment("live.toml");
-        for count in 2..=4 {
-            let of = live.mixes.iter().filter(|mix| mix.members.len() == count);
-            assert!(of.count() >= 2, "{count}");
-        }
-        assert_eq!(live.method.repetitions.get(), 10);
-        assert_eq!(live.method.promise, Some(0.85));
     }
 
     #[test]

@@ -1,10 +1,37 @@
 //! Experiments whose outcome is a list of figures, each with a bound: costs of the daemon, and benchmarks.
 
 use anyhow::ensure;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::bound::Bound;
 use super::reader;
+
+/// What a figure has to reach.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bound {
+    /// The bound itself will do.
+    AtLeast(f64),
+    /// The bound itself is too much.
+    Below(f64),
+}
+
+impl Bound {
+    pub(crate) fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::Below(bound) => value < bound,
+        }
+    }
+
+    /// For people, with `unit` after the number.
+    pub(crate) fn text(self, unit: &str) -> String {
+        let shown = |bound: f64| (1e3 * bound).round() / 1e3;
+        match self {
+            Self::AtLeast(bound) => format!("at least {}{unit}", shown(bound)),
+            Self::Below(bound) => format!("below {}{unit}", shown(bound)),
+        }
+    }
+}
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -85,9 +112,7 @@ mod tests {
         let good = "title = \"\"\nabout = \"\"\n[[expect]]\nfigure = \"a*\"\nunit = \"ms\"\n\
                     wanted = { below = 1 }\n";
         let read = FigureExperiment::parse("f.toml", good).unwrap();
-        let [of] = &read.expected[..] else {
-            panic!("{read:?}")
-        };
+        let of = &read.expected[0];
         assert_eq!(of.wanted, Bound::Below(1.0));
         assert!(of.covers("a/b") && of.covers("a") && !of.covers("b/a"));
         let entry = good.split_once("[[").unwrap().1;
@@ -101,5 +126,18 @@ mod tests {
             let is_named = error.starts_with("f.toml") && error.contains(named);
             assert!(is_named, "{named}: {error}");
         }
+    }
+
+    #[test]
+    fn a_value_at_its_bound_is_at_least_it_and_not_below_it() {
+        assert!(Bound::AtLeast(2.0).is_met(2.0) && !Bound::AtLeast(2.0).is_met(1.9));
+        assert!(!Bound::Below(2.0).is_met(2.0) && Bound::Below(2.0).is_met(1.9));
+        assert!(!Bound::AtLeast(2.0).is_met(f64::NAN) && !Bound::Below(2.0).is_met(f64::NAN));
+    }
+
+    #[test]
+    fn a_bound_is_shown_with_three_places() {
+        assert_eq!(Bound::AtLeast(0.952381).text("×"), "at least 0.952×");
+        assert_eq!(Bound::Below(15.0).text(" ms"), "below 15 ms");
     }
 }

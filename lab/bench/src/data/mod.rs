@@ -3,9 +3,14 @@
 //! The files are `programs.toml`, `settings.toml` and `experiments/*.toml` of this package, and are compiled in.
 //! Everything here is plain data and is checked when it is read; an error names the file, the entry and the key.
 
-pub(crate) mod bound;
 pub(crate) mod experiment;
-pub(crate) mod figures;
-pub(crate) mod program;
-pub(crate) mod reader;
-pub(crate) mod setting;
+mod figures;
+mod program;
+mod reader;
+mod setting;
+
+pub(crate) use experiment::*;
+pub(crate) use figures::*;
+pub(crate) use program::*;
+pub(crate) use reader::*;
+pub(crate) use setting::*;

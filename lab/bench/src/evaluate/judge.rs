@@ -1,9 +1,7 @@
 //! Whether figures are as expected.
 
-use crate::data::experiment::{Expectation, Over};
-use crate::data::figures::{ExpectedFigure, FigureExperiment};
-use crate::result::report::{Figure, Judged, Results};
-use crate::result::speed::Speed;
+use crate::data::{Expectation, ExpectedFigure, FigureExperiment, Over};
+use crate::result::{Figure, Judged, Results, Speed};
 use mapper_report::statistics::Estimate;
 
 /// Judges the speeds that are expected. What was not measured is not met.
@@ -82,7 +80,7 @@ mod tests {
     use super::super::mix::tests::{example, live};
     use super::super::results::tests::of_mixes;
     use super::*;
-    use crate::data::bound::Bound;
+    use crate::data::Bound;
 
     fn judge(setting: &str, figure: Over, at_least: f64) -> Vec<(String, bool)> {
         let mut live = live();

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::speed::{Compared, certainty, costs, median_cost};
-use crate::data::experiment::Experiment;
-use crate::data::program::Unit;
-use crate::result::report::{MixResult, ProgramResult, SettingResult};
-use crate::result::run::{Run, RunCost};
-use crate::result::speed::Speed;
+use crate::data::{Experiment, Unit};
+use crate::result::{MixResult, ProgramResult, Run, RunCost, SettingResult, Speed};
 use mapper_report::statistics::estimate;
 
 /// A mix with every figure of its runs; settings that have not run are left out.
@@ -90,7 +87,7 @@ fn program_result(
 pub(crate) mod tests {
     use super::*;
     use crate::data::experiment::tests::live as live_of;
-    use crate::result::speed::Certainty;
+    use crate::result::Certainty;
     use crate::run::schedule::tests::run;
     use crate::run::schedule::without_runs;
 
@@ -107,10 +104,9 @@ pub(crate) mod tests {
         for (setting, costs) in mix.settings.iter_mut().zip(costs) {
             let runs = costs.iter().enumerate();
             setting.runs = runs.map(|(moment, costs)| run(moment, costs)).collect();
-            for (run, costs) in setting.runs.iter_mut().zip(costs) {
-                if mix.programs[0].unit == Unit::P99 {
-                    run.programs[0].cost = RunCost::Exact(costs[0]);
-                }
+            let is_latency = mix.programs[0].unit == Unit::P99;
+            for (run, costs) in setting.runs.iter_mut().zip(costs).filter(|_| is_latency) {
+                run.programs[0].cost = RunCost::Exact(costs[0]);
             }
         }
         mix
@@ -141,9 +137,7 @@ pub(crate) mod tests {
     #[test]
     fn a_mix_has_the_mean_speed_of_its_programs_by_medians() {
         let result = evaluated(&example()[0], &live());
-        let [plain, fair, own] = &result.settings[..] else {
-            panic!("{result:?}")
-        };
+        let [plain, fair, own] = [0, 1, 2].map(|place| &result.settings[place]);
         // 8/1 and 2/2.5 have the geometric mean √6.4; 2/1 and 2/2.5 √1.6.
         for (speeds, over, wanted) in [
             (&own.over, "plain", 6.4_f64.sqrt()),
@@ -186,13 +180,13 @@ pub(crate) mod tests {
             // Quick runs that crashed, and the same runs without any cost.
             let (mut without, mut with) = (mix.clone(), mix);
             for (of, other) in with.settings.iter_mut().zip(&mut without.settings) {
-                for program in &mut of.runs[2].programs {
-                    program.cost = RunCost::Exact(0.01);
-                }
+                of.runs[2]
+                    .programs
+                    .iter_mut()
+                    .for_each(|of| of.cost = RunCost::Exact(0.01));
                 of.runs[2].reject("crashed".to_owned());
-                for program in &mut other.runs[2].programs {
-                    program.cost = RunCost::Invalid;
-                }
+                let programs = other.runs[2].programs.iter_mut();
+                programs.for_each(|of| of.cost = RunCost::Invalid);
             }
             let figures = |mix: &MixResult| {
                 let mut result = evaluated(mix, &live());

@@ -5,12 +5,9 @@ use std::time::Duration;
 use super::judge;
 use super::mix::evaluated;
 use super::summary::groups;
-use crate::data::experiment::{Experiment, Headline};
-use crate::data::figures::{ExpectedFigure, FigureExperiment};
-use crate::data::setting::Setting;
+use crate::data::{ExpectedFigure, Experiment, FigureExperiment, Headline, Setting};
 use crate::machine::Machine;
-use crate::result::report::{Figure, Load, MethodEntry, MixResult, Results, SettingEntry};
-use crate::result::run::Run;
+use crate::result::{Figure, Load, MethodEntry, MixResult, Results, Run, SettingEntry};
 use crate::run::schedule::Measured;
 
 /// The results of an experiment that consists of single figures, measured by the task `task`. Those that are
@@ -100,9 +97,8 @@ fn load(runs: &[&Run], average_before: f64) -> Load {
 pub(crate) mod tests {
     use super::super::mix::tests::{example as measured, live};
     use super::*;
-    use crate::data::bound::Bound;
-    use crate::result::report::{DaemonFacts, Judged, ProgramEntry, SCHEMA};
-    use crate::result::run::TimelineSample;
+    use crate::data::Bound;
+    use crate::result::{DaemonFacts, Judged, ProgramEntry, SCHEMA, TimelineSample};
     use crate::run::schedule::Ended;
 
     /// What is known besides the runs.
@@ -123,12 +119,11 @@ pub(crate) mod tests {
 
     /// The results of mixes whose runs were made up.
     pub(crate) fn of_mixes(of: &Experiment, mixes: Vec<MixResult>, left_out: usize) -> Results {
-        let (repetitions, ended) = (3, Ended::Done);
         let measured = Measured {
             mixes,
-            repetitions,
+            repetitions: 3,
             left_out,
-            ended,
+            ended: Ended::Done,
         };
         of_runs(of, &measured, known())
     }

@@ -5,9 +5,8 @@
 //! the limit, so a median among such runs is only a bound (it is *censored*). Runs with a wrong result are left
 //! out.
 
-use crate::data::experiment::SpeedBy;
-use crate::result::run::{Run, RunCost};
-use crate::result::speed::{Certainty, Speed};
+use crate::data::SpeedBy;
+use crate::result::{Certainty, Run, RunCost, Speed};
 use mapper_report::statistics::{Estimate, estimate, geometric_mean, median, median_and_range};
 
 /// What the program at a place of its mix cost in these runs.
@@ -53,10 +52,9 @@ impl Compared<'_> {
             SpeedBy::RatioOfMedians => estimate(self.repetitions(), |at| self.ratio_of_medians(at)),
             SpeedBy::MedianOfRatios => median_and_range(&self.ratios()),
         }?;
-        let certainty = self.certainty();
         Some(Speed {
             estimate,
-            certainty,
+            certainty: self.certainty(),
         })
     }
 
@@ -130,10 +128,9 @@ pub(crate) fn overall(compared: &[Compared<'_>], by: SpeedBy) -> Option<Speed> {
             }
         }
     };
-    let certainty = all(compared.iter().map(Compared::certainty));
     Some(Speed {
         estimate,
-        certainty,
+        certainty: all(compared.iter().map(Compared::certainty)),
     })
 }
 

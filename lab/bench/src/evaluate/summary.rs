@@ -6,10 +6,8 @@
 //! noise.
 
 use super::speed::{Compared, overall};
-use crate::data::experiment::Experiment;
-use crate::data::program::Unit;
-use crate::result::report::{Group, MixResult, OverSetting, Promises, SettingResult, Summary};
-use crate::result::speed::Speed;
+use crate::data::{Experiment, Unit};
+use crate::result::{Group, MixResult, OverSetting, Promises, SettingResult, Speed, Summary};
 
 /// The groups of an experiment: those that its mixes name, or else all mixes and those of each size.
 pub(crate) fn groups(mixes: &[MixResult], experiment: &Experiment) -> Vec<Group> {
@@ -98,10 +96,8 @@ fn promises(own: &[(&MixResult, &SettingResult)], experiment: &Experiment) -> Op
     let mut promises = Promises::default();
     for (mix, own) in own {
         for (member, result) in mix.programs.iter().zip(&own.programs) {
-            let Some(speed) = result.over.get(against) else {
-                continue;
-            };
-            let (Some(below), Some(is_kept)) = (result.runs_below, result.keeps_promise) else {
+            let judged = result.runs_below.zip(result.keeps_promise);
+            let Some((speed, (below, is_kept))) = result.over.get(against).zip(judged) else {
                 continue;
             };
             promises.made += 1;

@@ -5,7 +5,7 @@
 //! kernel's count to the nanosecond, and so tells the same on a machine with other work, caches apart.
 
 use super::process;
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::run::daemon::PrivateDaemon;
 use crate::run::processes::EndedOnDrop;
 use anyhow::{Context, Result, ensure};

@@ -2,7 +2,7 @@
 
 use super::process;
 use crate::build::output;
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::run::daemon::PrivateDaemon;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! and with how large a team. A second program that only sleeps arrives beside it and leaves
 //! again, so that pulse goes from 2 CPUs to 1 and back.
 
-use crate::result::report::Figure;
+use crate::result::Figure;
 use crate::run::daemon::PrivateDaemon;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;

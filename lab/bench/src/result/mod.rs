@@ -1,5 +1,9 @@
 //! What was seen and what came of it, as plain data: the shape of the JSON file.
 
-pub(crate) mod report;
-pub(crate) mod run;
-pub(crate) mod speed;
+mod report;
+mod run;
+mod speed;
+
+pub(crate) use report::*;
+pub(crate) use run::*;
+pub(crate) use speed::*;

@@ -11,9 +11,7 @@ use serde::Serialize;
 
 use super::run::Run;
 use super::speed::{Certainty, Speed};
-use crate::data::bound::Bound;
-use crate::data::experiment::{Headline, Method};
-use crate::data::program::Unit;
+use crate::data::{Bound, Headline, Method, Unit};
 use crate::machine::Machine;
 
 pub(crate) const SCHEMA: u32 = 4;

@@ -46,7 +46,7 @@ pub(crate) struct TimelineSample {
 }
 
 /// One run of a mix under one setting.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Run {
     /// Repetition and round: runs of the same moment are compared with each other.
     pub(crate) moment: usize,

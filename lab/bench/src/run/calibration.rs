@@ -53,11 +53,10 @@ mod tests {
     use super::*;
 
     fn alone(seconds: f64) -> Alone {
-        let (around, checksum) = (Duration::ZERO, 1.0);
         Alone {
             seconds,
-            around,
-            checksum,
+            around: Duration::ZERO,
+            checksum: 1.0,
         }
     }
 

@@ -10,8 +10,7 @@ use super::daemon::PrivateDaemon;
 use super::processes::Launch;
 use super::shares::Share;
 use crate::build::dlb::Loaded;
-use crate::data::program::Program;
-use crate::data::setting::{Cpus, Manager, Setting};
+use crate::data::{Cpus, Manager, Program, Setting};
 
 /// Variables that mapper-launch sets for OpenMP runtimes; they are removed again where the program is not to
 /// hear of its CPUs.
@@ -72,12 +71,10 @@ impl Invocation<'_> {
             let dlb = self.dlb.context("the DLB library was not found")?;
             dlb.preload(&mut command, self.program.threads);
         }
-        let cpus = (setting.cpus == Cpus::Share).then(|| share.cpus.clone());
-        let delay = Duration::ZERO;
         Ok(Launch {
             command,
-            cpus,
-            delay,
+            cpus: (setting.cpus == Cpus::Share).then(|| share.cpus.clone()),
+            delay: Duration::ZERO,
         })
     }
 

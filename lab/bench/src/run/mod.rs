@@ -4,8 +4,6 @@ pub(crate) mod calibration;
 pub(crate) mod daemon;
 pub(crate) mod launch;
 pub(crate) mod observe;
-pub(crate) mod order;
-pub(crate) mod outcome;
 pub(crate) mod processes;
 pub(crate) mod schedule;
 pub(crate) mod shares;

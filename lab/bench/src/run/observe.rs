@@ -11,8 +11,7 @@ use anyhow::Context as _;
 use mapper_control::Client;
 use mapper_control::schema::Selection;
 
-use crate::result::report::DaemonFacts;
-use crate::result::run::TimelineSample;
+use crate::result::{DaemonFacts, TimelineSample};
 
 const SAMPLING: Duration = Duration::from_millis(50);
 

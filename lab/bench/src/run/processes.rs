@@ -207,11 +207,10 @@ mod tests {
     fn shell(script: &str) -> Launch {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        let (cpus, delay) = (None, Duration::ZERO);
         Launch {
             command,
-            cpus,
-            delay,
+            cpus: None,
+            delay: Duration::ZERO,
         }
     }
 
@@ -231,20 +230,18 @@ mod tests {
         chosen.command.env("OMP_NUM_THREADS", "7");
         for (launch, ending, stdout, stderr) in [
             (
-                shell("echo out; echo err >&2; exit 3"),
+                shell("echo o; echo e >&2; exit 3"),
                 Ending::Exited(3),
-                "out\n",
-                "err\n",
+                "o\n",
+                "e\n",
             ),
             (shell("kill -SEGV $$"), Ending::Signalled(11), "", ""),
             (confined, Ending::Exited(0), &*format!("{cpu}\n"), ""),
             (chosen, Ending::Exited(0), "7\n", ""),
         ] {
             let found = run(launch, LONG);
-            assert_eq!(
-                (found.ending, &*found.stdout, &*found.stderr),
-                (ending, stdout, stderr)
-            );
+            let said = (&*found.stdout, &*found.stderr);
+            assert_eq!((found.ending, said), (ending, (stdout, stderr)));
         }
     }
 

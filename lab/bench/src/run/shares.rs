@@ -106,11 +106,10 @@ mod tests {
     fn shares_are_whole_cores_and_nodes_however_cpus_are_numbered() {
         // Two nodes of two cores of two: nodes in turn, second siblings from 4 on.
         let place = |cpu: usize| {
-            let (node, package, core) = (cpu % 2, cpu % 2, cpu % 4 / 2);
             Some(Place {
-                node,
-                package,
-                core,
+                node: cpu % 2,
+                package: cpu % 2,
+                core: cpu % 4 / 2,
             })
         };
         let cpus: Vec<usize> = (0..8).collect();

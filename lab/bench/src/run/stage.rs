@@ -8,21 +8,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use serde::Deserialize;
 
 use super::calibration::{Alone, Calibrated, calibrate};
 use super::daemon::PrivateDaemon;
 use super::launch::Invocation;
 use super::observe::{Observed, observed};
-use super::outcome::{Verdict, judge};
 use super::processes::{Ending, Launch, Outcome, run_side_by_side};
 use super::shares::{Share, fair_division, scaled};
 use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
-use crate::data::experiment::{Member, Method, Mix, Runtime, Time};
-use crate::data::program::{Program, Unit};
-use crate::data::setting::Setting;
+use crate::data::{Member, Method, Mix, Program, Runtime, Setting, Time, Unit};
 use crate::machine::{DisturbanceMeter, LoadBefore};
-use crate::result::run::{ProgramRun, Run, RunCost};
+use crate::result::{ProgramRun, Run, RunCost};
 use mapper_report::interrupt::Interrupt;
 
 /// Exit status of mapper-launch when it, and not the program, failed.
@@ -31,6 +29,48 @@ const LAUNCHER_FAILED: i32 = 125;
 /// At least so long may a run take from which the work of a program is chosen: a busy machine can keep
 /// one CPU from it for many seconds.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a workload program says about its run.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+struct WorkloadLine {
+    program: String,
+    seconds: f64,
+    checksum: f64,
+    ok: bool,
+    /// 99th percentile of the latencies, of a program that answers requests.
+    p99_ms: Option<f64>,
+}
+
+/// Whether a run can be believed.
+#[derive(Clone, Debug, PartialEq)]
+enum Verdict {
+    Right(WorkloadLine),
+    /// It did not end in time, so there is no result to judge.
+    TimedOut,
+    Wrong(String),
+}
+
+/// Judges the run of the program called `name`.
+fn judge(name: &str, outcome: &Outcome) -> Verdict {
+    let wrong = |reason: String| {
+        let stderr = outcome.stderr.trim();
+        let more = if stderr.is_empty() { "" } else { ": " };
+        Verdict::Wrong(format!("{name} {reason}{more}{stderr}"))
+    };
+    match outcome.ending {
+        Ending::TimedOut => return Verdict::TimedOut,
+        Ending::Signalled(signal) => return wrong(format!("was ended by signal {signal}")),
+        Ending::Exited(0) => {}
+        Ending::Exited(code) => return wrong(format!("exited with status {code}")),
+    }
+    let last = outcome.stdout.lines().last().unwrap_or_default();
+    match serde_json::from_str::<WorkloadLine>(last) {
+        Err(_) => wrong(format!("ended with \"{last}\" instead of its line of JSON")),
+        Ok(line) if line.program != name => wrong(format!("calls itself \"{}\"", line.program)),
+        Ok(line) if !line.ok => wrong("found its own result wrong".to_owned()),
+        Ok(line) => Verdict::Right(line),
+    }
+}
 
 type Built = (String, Runtime);
 
@@ -106,10 +146,9 @@ impl Stage {
             moment,
             before,
             during,
-            programs: Vec::new(),
-            wrong: Vec::new(),
             timeline: seen.timeline,
             notes: seen.notes,
+            ..Run::default()
         };
         let mut wrong = Vec::new();
         for (member, outcome) in mix.members.iter().zip(&outcomes) {
@@ -177,11 +216,8 @@ impl Stage {
             Verdict::TimedOut => {
                 let limit_s = self.limit(mix.members.len()).as_secs_f64();
                 let is_latency = program.cost == Unit::P99;
-                return Ok(RunCost::Limit(if is_latency {
-                    1e3 * limit_s
-                } else {
-                    limit_s
-                }));
+                let in_its_unit = if is_latency { 1e3 } else { 1.0 };
+                return Ok(RunCost::Limit(limit_s * in_its_unit));
             }
             Verdict::Wrong(reason) => return Err(reason),
             Verdict::Right(line) => line,
@@ -230,13 +266,11 @@ impl Stage {
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.printed_name(), outcome) {
             Verdict::Right(line) => {
-                let (seconds, checksum) = (line.seconds, line.checksum);
-                let own = Duration::from_secs_f64(seconds);
-                let around = outcome.elapsed.saturating_sub(own);
+                let own = Duration::from_secs_f64(line.seconds);
                 Ok(Alone {
-                    seconds,
-                    around,
-                    checksum,
+                    seconds: line.seconds,
+                    around: outcome.elapsed.saturating_sub(own),
+                    checksum: line.checksum,
                 })
             }
             Verdict::TimedOut => bail!(
@@ -277,10 +311,9 @@ mod tests {
 
     fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
         let mix = Mix::parse("server+md").unwrap();
-        let method = experiment("live.toml").method;
         let mut stage = Stage {
             workloads: Workloads::new(None, None).unwrap(),
-            method,
+            method: experiment("live.toml").method,
             cpus: vec![0, 1],
             beyond_caches_mib: 64,
             daemons: BTreeMap::new(),
@@ -289,15 +322,14 @@ mod tests {
             known: Known::default(),
         };
         let built = ("server".to_owned(), Runtime::Libgomp);
-        let (seconds, around, checksum) = (0.1, Duration::ZERO, 7.0);
         let alone = Alone {
-            seconds,
-            around,
-            checksum,
+            seconds: 0.1,
+            around: Duration::ZERO,
+            checksum: 7.0,
         };
         let calibrated = Calibrated { steps: 3, alone };
         stage.known.work.insert(built.clone(), calibrated);
-        stage.known.checksums.insert((built, 3), checksum);
+        stage.known.checksums.insert((built, 3), 7.0);
         let outcome = Outcome {
             elapsed: Duration::from_millis(100),
             ending,
@@ -337,5 +369,39 @@ mod tests {
         }
         assert_eq!(limit(&method, 1, 2), Duration::from_secs_f64(4.0 * 1.4));
         assert_eq!(limit(&method, 8, 1), Duration::from_secs_f64(4.0 * 0.7));
+    }
+
+    const MD_LINE: &str =
+        "{\"program\":\"md\",\"seconds\":2.5,\"threads\":2,\"checksum\":7.5,\"ok\":true}\n";
+
+    #[test]
+    fn only_the_program_itself_can_say_that_it_is_right_and_one_without_end_is_not_wrong() {
+        for (ending, stdout, wanted) in [
+            (Ending::Exited(0), MD_LINE, "7.5"),
+            (Ending::Exited(1), MD_LINE, "wrong"),
+            (Ending::Signalled(11), MD_LINE, "wrong"),
+            (Ending::Exited(0), "", "wrong"),
+            (Ending::Exited(0), "{\"program\":\"md\"}", "wrong"),
+            (
+                Ending::Exited(0),
+                &MD_LINE.replace("true", "false"),
+                "wrong",
+            ),
+            (Ending::Exited(0), &MD_LINE.replace("md", "cg"), "wrong"),
+            (Ending::TimedOut, "", "no end"),
+        ] {
+            let outcome = Outcome {
+                elapsed: Duration::from_secs(1),
+                ending,
+                stdout: stdout.to_owned(),
+                stderr: String::new(),
+            };
+            let found = match judge("md", &outcome) {
+                Verdict::Right(line) => line.checksum.to_string(),
+                Verdict::Wrong(_) => "wrong".to_owned(),
+                Verdict::TimedOut => "no end".to_owned(),
+            };
+            assert_eq!(found, wanted, "{ending:?} {stdout:?}");
+        }
     }
 }

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::plot;
 use super::tables;
-use crate::data::experiment::SpeedBy;
-use crate::result::report::{MemberEntry, MixResult, Results};
+use crate::data::SpeedBy;
+use crate::result::{MemberEntry, MixResult, Results};
 
 /// What the page adds to the look of all reports.
 const STYLE: &str = "\

@@ -4,9 +4,8 @@ use mapper_report::plot::{Bar, BarGroup, Sample, bars, shares_over_time};
 use maud::Markup;
 
 use super::tables::{digits, value};
-use crate::data::program::Unit;
-use crate::result::report::{MixResult, Results, SettingResult};
-use crate::result::run::TimelineSample;
+use crate::data::Unit;
+use crate::result::{MixResult, Results, SettingResult, TimelineSample};
 
 /// Mean speed over the first baseline: a bar for every setting of every mix, with its interval.
 pub(super) fn speeds(results: &Results) -> anyhow::Result<Option<Markup>> {

@@ -11,8 +11,8 @@ use mapper_report::output::{OutputFile, tell};
 use mapper_report::stopped::Stopped;
 
 use super::{page, tables};
-use crate::data::experiment::Missed;
-use crate::result::report::Results;
+use crate::data::Missed;
+use crate::result::Results;
 use crate::run::schedule::Ended;
 
 /// A kind of output: its name, and what it contains.
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::evaluate::results::of_runs;
     use crate::evaluate::results::tests::{example, known};
-    use crate::result::run::Run;
+    use crate::result::Run;
     use crate::run::schedule::tests::{made_up, small};
 
     fn json_in(folder: &TempDir) -> (Outputs, PathBuf) {

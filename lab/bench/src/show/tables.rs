@@ -3,46 +3,42 @@
 use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
-use crate::data::program::Unit;
+use crate::data::Unit;
 use crate::machine::Machine;
-use crate::result::report::{
-    DaemonFacts, Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results,
-    SettingResult, Summary,
+use crate::result::{
+    Certainty, Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results,
+    SettingResult, Speed, Summary,
 };
-use crate::result::speed::{Certainty, Speed};
 
 /// What stands where nothing was measured.
 const NOTHING: &str = "–";
 
-/// A column of a table: its name, and its cell in the row of a `T`.
-struct Column<'a, T> {
-    name: String,
-    cell: Box<dyn Fn(&T) -> String + 'a>,
-}
+/// Gives the cell of a column in the row of a `T`.
+type InRow<'a, T> = Box<dyn Fn(&T) -> String + 'a>;
 
-struct Columns<'a, T>(Vec<Column<'a, T>>);
+/// The columns of a table by their names.
+struct Columns<'a, T>(Vec<(String, InRow<'a, T>)>);
 
 impl<'a, T> Columns<'a, T> {
     fn new(name: &str, cell: impl Fn(&T) -> String + 'a) -> Self {
         let mut columns = Self(Vec::new());
-        columns.add(name.to_owned(), cell);
+        columns.add(name, cell);
         columns
     }
 
-    fn add(&mut self, name: String, cell: impl Fn(&T) -> String + 'a) {
-        let cell = Box::new(cell);
-        self.0.push(Column { name, cell });
+    fn add(&mut self, name: impl Into<String>, cell: impl Fn(&T) -> String + 'a) {
+        self.0.push((name.into(), Box::new(cell)));
     }
 
     fn table(self, title: String, rows: &[T], mark: impl Fn(&T) -> Mark) -> Table {
         let row = |of: &T| Row {
-            cells: self.0.iter().map(|column| (column.cell)(of)).collect(),
+            cells: self.0.iter().map(|(_, cell)| cell(of)).collect(),
             mark: mark(of),
         };
         Table {
             title,
             rows: rows.iter().map(row).collect(),
-            header: self.0.into_iter().map(|column| column.name).collect(),
+            header: self.0.into_iter().map(|(name, _)| name).collect(),
         }
     }
 }
@@ -89,10 +85,10 @@ pub(crate) fn of_group(group: &Group, results: &Results) -> Table {
                 |(part, all)| format!("{part} of {all}"),
             )
         };
-        columns.add("promises broken".to_owned(), move |of| {
+        columns.add("promises broken", move |of| {
             of_all(of.promises.as_ref().map(|of| (of.broken.len(), of.made)))
         });
-        columns.add("single runs below".to_owned(), move |of| {
+        columns.add("single runs below", move |of| {
             of_all(of.promises.as_ref().map(|of| (of.runs_below, of.runs)))
         });
     }
@@ -186,13 +182,11 @@ pub(crate) fn value(speed: Option<Speed>) -> String {
 
 pub(crate) fn figures(results: &Results) -> Option<Table> {
     let mut columns = Columns::new("figure", |of: &Figure| of.name.clone());
-    columns.add("median".to_owned(), |of| {
-        format!("{} {}", digits(of.estimate.value), of.unit)
-    });
-    columns.add("range".to_owned(), |of| {
+    columns.add("median", |of| digits(of.estimate.value) + " " + &of.unit);
+    columns.add("range", |of| {
         format!("{} – {}", digits(of.estimate.low), digits(of.estimate.high))
     });
-    columns.add("samples".to_owned(), |of| of.samples.to_string());
+    columns.add("samples", |of| of.samples.to_string());
     let table = columns.table("Figures".to_owned(), &results.figures, |_| Mark::None);
     (!table.rows.is_empty()).then_some(table)
 }
@@ -200,18 +194,15 @@ pub(crate) fn figures(results: &Results) -> Option<Table> {
 /// What was expected and what was found, if anything was expected.
 pub(crate) fn expectations(results: &Results) -> Option<Table> {
     let mut columns = Columns::new("expected", |of: &Judged| of.name.clone());
-    columns.add("wanted".to_owned(), |of| of.wanted.text(&of.unit));
-    columns.add("found".to_owned(), |of| match &of.found {
+    columns.add("wanted", |of| of.wanted.text(&of.unit));
+    columns.add("found", |of| match &of.found {
         Some(found) => digits(found.value) + &of.unit + &interval(found, digits),
         None => "not measured".to_owned(),
     });
-    columns.add("verdict".to_owned(), |of| {
-        if of.is_met { "met" } else { "MISSED" }.to_owned()
-    });
+    let verdict = |is_met| if is_met { "met" } else { "MISSED" };
+    columns.add("verdict", |of| verdict(of.is_met).to_owned());
     if results.expectations.iter().any(|of| of.published.is_some()) {
-        columns.add("published".to_owned(), |of| {
-            of.published.clone().unwrap_or_default()
-        });
+        columns.add("published", |of| of.published.clone().unwrap_or_default());
     }
     let mark = |of: &Judged| if of.is_met { Mark::Met } else { Mark::Missed };
     let table = columns.table("Expectations".to_owned(), &results.expectations, mark);
@@ -270,16 +261,9 @@ fn circumstances(results: &Results) -> Vec<String> {
         "{cpus} CPUs ({cpu}{kind}), Linux {kernel}, {compilers}, revision {revision}, {date}."
     )];
     if let Some(daemon) = &results.daemon {
-        let DaemonFacts {
-            version,
-            allocation,
-            mapping,
-            enforcer,
-            counters,
-        } = daemon;
         lines.push(format!(
-            "mapperd {version}: allocation {allocation}, mapping {mapping}, CPUs by {enforcer}, \
-             performance by {counters}."
+            "mapperd {}: allocation {}, mapping {}, CPUs by {}, performance by {}.",
+            daemon.version, daemon.allocation, daemon.mapping, daemon.enforcer, daemon.counters
         ));
     }
     if let (Some(method), Some(load)) = (&results.method, &results.load) {
