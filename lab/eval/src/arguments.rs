@@ -4,10 +4,13 @@
 use super::catalogue::Catalogue;
 use super::plan::{self, Changes, Plan};
 use super::policies;
-use super::protocol::{Protocol, Suite, TeamsName};
+use super::protocol::{Protocol, Suite};
 use super::setting::{self, Setting};
 use anyhow::{Context as _, bail};
 use mapper_report::table::texts;
+use mapper_sim::Teams;
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// The machine of a mix for which none was named.
@@ -135,22 +138,18 @@ impl Args {
                 [] => texts(["linux", "fair", "mapper"]),
                 given => once_each(given),
             };
-            let teams = match self.follow {
-                true => TeamsName::Follow,
-                false => TeamsName::Fixed,
-            };
             let machine = self.machine.as_deref().unwrap_or(USUAL_MACHINE);
             catalogue.machine(machine).context("--machine")?;
-            let suite = plan::ad_hoc(&once_each(&self.mix), machine, &policies, teams);
+            let mut suite = plan::ad_hoc(once_each(&self.mix), machine, policies);
+            if self.follow {
+                suite.teams = Teams::Follow;
+            }
             plan.add(&suite, protocol, catalogue, &changes)?;
         }
         // The checks run programs of their own.
-        let checked: Vec<&str> = match self.wants_validity() {
-            true => catalogue.apps.keys().map(String::as_str).collect(),
-            false => Vec::new(),
-        };
+        let checked = self.wants_validity().then_some(&catalogue.apps);
         for setting in &self.set {
-            setting.check_meant(plan.runs.values().map(|run| &**run), &checked)?;
+            setting.check_meant(plan.runs.values().map(|run| &**run), checked)?;
         }
         Ok(plan)
     }
@@ -169,7 +168,7 @@ impl Args {
             ("--seconds", self.seconds.is_some()),
             ("--markdown", self.markdown.is_some()),
         ];
-        if let Some((flag, _)) = only_live.into_iter().find(|(_, given)| *given) {
+        if let Some(flag) = first_given(only_live) {
             bail!("{flag}: only with --live; the model does not know it");
         }
         if self.suite.is_empty() && self.mix.is_empty() {
@@ -182,7 +181,7 @@ impl Args {
                 ("--interval", self.interval.is_some()),
                 ("--seeds", self.seeds.is_some()),
             ];
-            if let Some((flag, _)) = own.into_iter().find(|(_, given)| *given) {
+            if let Some(flag) = first_given(own) {
                 bail!(
                     "{flag}: --suite validity has its own; leave it out, or name a suite or mix as well"
                 );
@@ -207,8 +206,7 @@ impl Args {
         protocol: &Protocol,
         plan: &Plan,
     ) -> anyhow::Result<Vec<String>> {
-        let departing = Setting::departing(&self.set, &protocol.constants)?;
-        let mut shown: Vec<String> = texts(departing);
+        let mut shown = texts(Setting::departing(&self.set, &protocol.constants)?);
         let suites = || plan.suites.iter().map(|planned| &planned.suite);
         // A mix of the command line is in no protocol, so nothing departs from one by its policies and teams.
         let others = |suite: &Suite| {
@@ -228,40 +226,27 @@ impl Args {
         };
         let seeds = |count: &u32| !(1..=u64::from(*count)).eq(protocol.seeds.iter().copied());
         let departs = protocol.departs();
-        let file = |path: &PathBuf| path.display().to_string();
+        let departs = departs.map(|how| format!("{} ({how})", path.display()));
         let flags = [
-            (
-                "--protocol",
-                departs.map(|how| format!("{} ({how})", path.display())),
-            ),
-            (
+            flag("--protocol", departs),
+            flag(
                 "--policy",
                 suites().any(others).then(|| self.policy.join(",")),
             ),
-            (
-                "--qos",
-                self.qos.filter(promises).map(|qos| qos.to_string()),
+            flag("--qos", self.qos.filter(promises)),
+            flag("--interval", self.interval.filter(decides)),
+            flag("--seeds", self.seeds.filter(seeds)),
+            flag("--apps", self.apps.as_ref().map(|path| path.display())),
+            flag(
+                "--machines",
+                self.machines.as_ref().map(|path| path.display()),
             ),
-            (
-                "--interval",
-                self.interval
-                    .filter(decides)
-                    .map(|seconds| seconds.to_string()),
-            ),
-            (
-                "--seeds",
-                self.seeds.filter(seeds).map(|count| count.to_string()),
-            ),
-            ("--apps", self.apps.as_ref().map(file)),
-            ("--machines", self.machines.as_ref().map(file)),
         ];
-        for (flag, value) in flags {
-            shown.extend(value.map(|value| format!("{flag} {value}")));
-        }
+        shown.extend(flags.into_iter().flatten());
         Ok(shown)
     }
 
-    pub(super) fn changes(&self) -> anyhow::Result<Changes> {
+    pub(super) fn changes(&self) -> anyhow::Result<Changes<'_>> {
         if let Some(qos) = self.qos {
             mapper_model::Qos::new(qos).context("--qos")?;
         }
@@ -274,9 +259,20 @@ impl Args {
             seeds: self.seeds,
             qos: self.qos,
             interval_s: self.interval,
-            settings: self.set.clone(),
+            settings: &self.set,
+            vary: None,
         })
     }
+}
+
+fn first_given(flags: [(&str, bool); 4]) -> Option<&str> {
+    let mut given = flags.into_iter().filter(|(_, given)| *given);
+    given.next().map(|(flag, _)| flag)
+}
+
+/// A flag as it is given, if it is.
+fn flag(name: &str, value: Option<impl Display>) -> Option<String> {
+    value.map(|value| format!("{name} {value}"))
 }
 
 /// A mix, unless it is the next flag: then the mix itself was forgotten.
@@ -291,43 +287,20 @@ fn no_flag(text: &str) -> Result<String, String> {
 
 /// What was given twice counts once, where it stood first.
 fn once_each(given: &[String]) -> Vec<String> {
-    let mut once: Vec<String> = Vec::new();
-    for name in given {
-        if !once.contains(name) {
-            once.push(name.clone());
-        }
-    }
-    once
+    let mut seen = BTreeSet::new();
+    given
+        .iter()
+        .filter(|name| seen.insert(*name))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{catalogue, protocol};
+    use super::super::examples::{args, plan, protocol};
     use super::super::protocol::newest;
     use super::*;
-    use clap::Parser as _;
     use clap::error::ErrorKind;
-
-    #[derive(clap::Parser)]
-    struct Eval {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parsed(given: &[&str]) -> Result<Args, clap::Error> {
-        let all = ["eval"].iter().chain(given);
-        Eval::try_parse_from(all).map(|eval| eval.args)
-    }
-
-    fn plan(given: &[&str]) -> anyhow::Result<Plan> {
-        let args = parsed(given).unwrap();
-        args.check_together()?;
-        args.planned(protocol(), catalogue())
-    }
-
-    fn refused(given: &[&str]) -> String {
-        format!("{:#}", plan(given).err().expect("a refusal"))
-    }
 
     #[test]
     fn what_would_have_no_effect_is_refused_by_its_name() {
@@ -343,13 +316,9 @@ mod tests {
             --suite=all --markdown=x: --markdown: only with --live";
         for (given, part) in refusals.lines().filter_map(|line| line.split_once(": ")) {
             let given: Vec<&str> = given.split_whitespace().collect();
-            let shown = refused(&given);
+            let shown = format!("{:#}", plan(&given).err().expect("a refusal"));
             assert!(shown.contains(part), "{given:?}: {shown}");
         }
-    }
-
-    #[test]
-    fn what_has_an_effect_is_not_refused() {
         for given in [
             "--suite=validity --set=SGD.st=0",
             "--suite=validity --mix=SGD --seeds=2",
@@ -358,7 +327,7 @@ mod tests {
         ] {
             let words: Vec<&str> = given.split(' ').collect();
             if let Err(error) = plan(&words) {
-                panic!("{given}: {error:#}");
+                panic!("{given} has an effect: {error:#}");
             }
         }
     }
@@ -375,42 +344,36 @@ mod tests {
 
     #[test]
     fn every_departure_from_the_protocol_is_reported_and_nothing_else() {
-        let path = newest();
         let protocol = protocol();
-        let shown = |given: &[&str]| {
-            let (plan, args) = (plan(given).unwrap(), parsed(given).unwrap());
-            args.departures(&path, protocol, &plan).unwrap()
-        };
-        // What the protocol says itself.
-        let seeds = format!("--seeds={}", protocol.seeds.len());
-        let qos = format!("--qos={}", protocol.qos);
-        let same = [
-            "--suite=mapper-fig2",
-            &*seeds,
-            &*qos,
-            "--set=decision_s=0.005",
-        ];
-        assert_eq!(shown(&same), [""; 0]);
-        let seconds = format!("--interval={}", protocol.interval_s);
-        assert_eq!(shown(&["--mix=SGD", "--policy=mapper", &seconds]), [""; 0]);
-        // A suite with a promise of its own departs by the protocol's.
-        let departs = [format!("--qos {}", protocol.qos)];
-        assert_eq!(shown(&["--suite=mapper-qos", &qos]), departs);
-        assert_eq!(shown(&["--suite=sam"]), [""; 0]);
-        assert_eq!(shown(&["--suite=sam", "--fresh", "--out=x"]), [""; 0]);
-        // A mix of the command line is in no protocol.
-        assert_eq!(shown(&["--mix=SGD", "--policy=linux"]), [""; 0]);
-        let given = "--set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 --apps=a.toml \
-                     --machines=m.toml";
-        let given = format!("--suite=sam {given}");
-        let words: Vec<&str> = given.split(' ').collect();
-        let expected = "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
-                        --machines m.toml";
-        assert_eq!(shown(&words).join(", "), expected);
+        let seeds = protocol.seeds.len();
+        let (qos, seconds) = (protocol.qos, protocol.interval_s);
+        for (given, expected) in [
+            // What the protocol says itself.
+            (format!("--suite=mapper-fig2 --seeds={seeds} --qos={qos} --set=decision_s=0.005"), ""),
+            (format!("--mix=SGD --policy=mapper --interval={seconds}"), ""),
+            // A suite with a promise of its own departs by the protocol's.
+            (format!("--suite=mapper-qos --qos={qos}"), &*format!("--qos {qos}")),
+            ("--suite=sam".to_owned(), ""),
+            ("--suite=sam --fresh --out=x".to_owned(), ""),
+            // A mix of the command line is in no protocol.
+            ("--mix=SGD --policy=linux".to_owned(), ""),
+            (
+                "--suite=sam --set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 \
+                 --apps=a.toml --machines=m.toml"
+                    .to_owned(),
+                "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
+                 --machines m.toml",
+            ),
+        ] {
+            let words: Vec<&str> = given.split(' ').collect();
+            let (plan, args) = (plan(&words).unwrap(), args(&words).unwrap());
+            let shown = args.departures(&newest(), protocol, &plan).unwrap();
+            assert_eq!(shown.join(", "), expected, "{given}");
+        }
     }
 
     #[test]
-    fn a_count_below_zero_is_refused_by_its_flag_and_a_forgotten_mix_by_the_next() {
+    fn a_count_below_zero_and_a_forgotten_mix_are_refused_and_what_only_the_model_has_with_live() {
         for (given, part) in [
             (["--seeds", "-1"], "--seeds <COUNT>"),
             (
@@ -418,17 +381,13 @@ mod tests {
                 "--policy=linux is another flag",
             ),
         ] {
-            let shown = parsed(&given).err().unwrap().to_string();
+            let shown = args(&given).err().unwrap().to_string();
             assert!(shown.contains(part), "{shown}");
         }
-    }
-
-    #[test]
-    fn with_real_programs_nothing_that_only_the_model_has_is_taken() {
         let only = "--suite=sam --machine=ivb40 --follow --seeds=2 --apps=a --machines=m --protocol=p --fresh \
                     --set=decision_s=0 --summary=s";
         for only in only.split_whitespace() {
-            let error = parsed(&["--live", only]).err().expect(only);
+            let error = args(&["--live", only]).err().expect(only);
             assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{only}");
         }
     }

@@ -1,6 +1,7 @@
 //! The machines and applications that an evaluation may name: the presets, and the user's own.
 
 use anyhow::{Context as _, bail};
+use mapper_report::table::texts;
 use mapper_sim::presets::{self, Apps, Machines, PresetError};
 use mapper_sim::{Machine, MachineSpec};
 use sha2::{Digest as _, Sha256};
@@ -51,8 +52,8 @@ impl Catalogue {
         match self.machines.get(name) {
             Some(spec) => Ok(spec),
             None => {
-                let known: Vec<&str> = self.machines.keys().map(String::as_str).collect();
-                bail!("unknown machine {name:?}: give one of {}", known.join(", "))
+                let known = texts(self.machines.keys()).join(", ");
+                bail!("unknown machine {name:?}: give one of {known}")
             }
         }
     }
@@ -112,28 +113,24 @@ pub(super) struct Digests {
 impl Digests {
     fn of_presets() -> anyhow::Result<Self> {
         Ok(Self {
-            apps_sha256: sha256(serde_json::to_string(&presets::apps()?)?.as_bytes()),
-            machines_sha256: sha256(serde_json::to_string(&presets::machines()?)?.as_bytes()),
-            nucore_sha256: sha256(serde_json::to_string(&presets::nucore_apps()?)?.as_bytes()),
+            apps_sha256: sha256(&serde_json::to_vec(&presets::apps()?)?),
+            machines_sha256: sha256(&serde_json::to_vec(&presets::machines()?)?),
+            nucore_sha256: sha256(&serde_json::to_vec(&presets::nucore_apps()?)?),
         })
     }
 
     /// The first of these that others do not have, and what they have instead.
     pub(super) fn differs_from(&self, found: &Self) -> Option<String> {
-        let keys = |of: &Self| {
-            let Self {
-                apps_sha256,
-                machines_sha256,
-                nucore_sha256,
-            } = of.clone();
-            [
-                ("apps_sha256", apps_sha256),
-                ("machines_sha256", machines_sha256),
-                ("nucore_sha256", nucore_sha256),
-            ]
-        };
-        let mut pairs = keys(self).into_iter().zip(keys(found));
-        let (_, (key, found)) = pairs.find(|(own, found)| own != found)?;
+        let keys = [
+            ("apps_sha256", &self.apps_sha256, &found.apps_sha256),
+            (
+                "machines_sha256",
+                &self.machines_sha256,
+                &found.machines_sha256,
+            ),
+            ("nucore_sha256", &self.nucore_sha256, &found.nucore_sha256),
+        ];
+        let (key, _, found) = keys.into_iter().find(|(_, own, found)| own != found)?;
         Some(format!("{key} = {found:?}"))
     }
 }

@@ -1,13 +1,16 @@
 //! Suites and results made up for tests, without a run of the simulator.
 
+use super::arguments::Args;
 use super::catalogue::Catalogue;
 use super::evaluation::Evaluation;
 use super::mix;
-use super::plan::{self, PlannedMix, PlannedSuite};
-use super::protocol::{self, Protocol, Relative, Suite, TeamsName};
+use super::plan::{self, Plan, PlannedMix, PlannedSuite};
+use super::protocol::{self, Protocol, Relative, Suite};
 use super::run_spec::{AppResult, Results, RunResult, RunSpec};
 use super::tables::{self, SuiteTable};
 use super::targets::{self, Book, Line, Model};
+use clap::Parser;
+use mapper_report::table::texts;
 use mapper_sim::Constants;
 use std::sync::LazyLock;
 
@@ -20,6 +23,24 @@ pub(super) fn protocol() -> &'static Protocol {
 
 pub(super) fn catalogue() -> &'static Catalogue {
     &READ.1
+}
+
+/// What a command line says.
+pub(super) fn args(given: &[&str]) -> Result<Args, clap::Error> {
+    #[derive(Parser)]
+    struct Eval {
+        #[command(flatten)]
+        args: Args,
+    }
+    let all = ["eval"].iter().chain(given);
+    Eval::try_parse_from(all).map(|eval| eval.args)
+}
+
+/// The runs that a command line means.
+pub(super) fn plan(given: &[&str]) -> anyhow::Result<Plan> {
+    let args = args(given).unwrap();
+    args.check_together()?;
+    args.planned(protocol(), catalogue())
 }
 
 /// The model as it is, with nothing set.
@@ -68,16 +89,10 @@ pub(super) fn run(machine: &str, programs: &str, policy: &str) -> RunSpec {
 
 /// A suite on the usual machine.
 pub(super) fn suite(name: &str, mixes: &[&str], policies: &[&str]) -> Suite {
-    let strings = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
     Suite {
         name: name.into(),
         title: format!("Title of {name}"),
-        ..plan::ad_hoc(
-            &strings(mixes),
-            "hsw80",
-            &strings(policies),
-            TeamsName::Fixed,
-        )
+        ..plan::ad_hoc(texts(mixes), "hsw80", texts(policies))
     }
 }
 
@@ -86,24 +101,15 @@ pub(super) fn ran(programs: &[(&str, f64)]) -> RunResult {
     let apps = programs.iter().map(|&(name, speed)| AppResult {
         name: name.into(),
         speed,
-        runs: 1,
         first_end_s: Some(100.0 / speed),
-        begin_s: 0.0,
-        arrives_s: 0.0,
-        p99_s: None,
         mean_cpus: 10.0,
         cores_by_node: vec![10, 0, 0, 0],
-        standalone_s: 100.0,
-        intra_socket_per_cycle: 0.0,
-        inter_socket_per_cycle: 0.0,
+        ..AppResult::default()
     });
     RunResult {
         apps: apps.collect(),
         elapsed_s: 100.0,
-        rewrites_per_s: 0.0,
-        moves_per_s: 0.0,
-        bandwidth_error: None,
-        timeline: Vec::new(),
+        ..RunResult::default()
     }
 }
 
@@ -170,4 +176,49 @@ pub(super) fn table(suite: &Suite, run: &dyn Fn(&str, &str) -> RunResult) -> Sui
 /// The same with one speed for all programs of a mix under a policy.
 pub(super) fn table_of(suite: &Suite, speed: &dyn Fn(&str, &str) -> f64) -> SuiteTable {
     table(suite, &|mix, policy| at_speed(mix, speed(mix, policy)))
+}
+
+/// Suites of which everything is said by rows such as `s | SGD, ALS | own 0.9 0.4 | linux 0.5`: the speed of each
+/// program of a mix, or of all, under each policy, or `linux 80s`, how long the mix takes, and every program.
+pub(super) fn tables_of(rows: &[&str]) -> Vec<SuiteTable> {
+    changed_tables_of(rows, &|_, _, _| {})
+}
+
+/// The same after a change of every run, by mix and policy.
+pub(super) fn changed_tables_of(
+    rows: &[&str],
+    change: &dyn Fn(&str, &str, &mut RunResult),
+) -> Vec<SuiteTable> {
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.split(" | ").collect()).collect();
+    let tables = rows.chunk_by(|one, next| one[0] == next[0]).map(|rows| {
+        let mixes: Vec<&str> = rows.iter().map(|row| row[1]).collect();
+        let policies = rows[0][2..].iter().map(|of| of.split_once(' ').unwrap().0);
+        let suite = suite(rows[0][0], &mixes, &policies.collect::<Vec<_>>());
+        table(&suite, &|mix, policy| {
+            let mut parts = rows.iter().find(|row| row[1] == mix).unwrap()[2..].iter();
+            let came = parts.find_map(|of| of.strip_prefix(policy)?.strip_prefix(' '));
+            let mut run = came_to(mix, came.unwrap());
+            change(mix, policy, &mut run);
+            run
+        })
+    });
+    tables.collect()
+}
+
+/// A suite of forty mixes, too many for one plot.
+pub(super) fn many_mixes() -> SuiteTable {
+    let rows = (1..=40).map(|at| format!("s | {at} SGD, 1 ALS | linux 0.75 | mapper 0.75"));
+    let rows: Vec<String> = rows.collect();
+    tables_of(&rows.iter().map(String::as_str).collect::<Vec<_>>()).remove(0)
+}
+
+fn came_to(mix: &str, came: &str) -> RunResult {
+    if let Some(seconds) = came.strip_suffix('s') {
+        let elapsed_s = seconds.parse().unwrap();
+        let run = at_speed(mix, 100.0 / elapsed_s);
+        return RunResult { elapsed_s, ..run };
+    }
+    let speeds = came.split(' ').map(|speed| speed.parse().unwrap());
+    let programs = mix.split(", ").map(program).zip(speeds.cycle());
+    ran(&programs.collect::<Vec<_>>())
 }

@@ -6,6 +6,7 @@ use super::catalogue::Catalogue;
 use super::policies::{Kind, Policy};
 use anyhow::{Context as _, bail};
 use mapper_report::output::counted;
+use mapper_report::table::texts;
 use mapper_sim::application::Elsewhere;
 use mapper_sim::{AppModel, Machine};
 use serde::{Deserialize, Serialize};
@@ -40,12 +41,11 @@ pub(super) fn parse(text: &str, catalogue: &Catalogue) -> anyhow::Result<Vec<Mem
     for (place, part) in text.split(',').enumerate() {
         let at = || format!("mix {text:?}, program {}", place + 1);
         let mut member = member(part.trim(), catalogue).with_context(at)?;
-        let same = members
-            .iter()
-            .filter(|other| other.program == member.program)
-            .count();
-        if same > 0 {
-            member.name = format!("{}.{}", member.program, same + 1);
+        let program = &member.program;
+        let same = members.iter().filter(|other| other.program == *program);
+        match same.count() {
+            0 => {}
+            before => member.name = format!("{program}.{}", before + 1),
         }
         members.push(member);
     }
@@ -98,56 +98,36 @@ fn threads(text: &str) -> anyhow::Result<u32> {
 /// only; else what papers call so. A program of the user's is never taken for another that papers call so.
 fn find(name: &str, catalogue: &Catalogue) -> anyhow::Result<(String, AppModel)> {
     let apps = &catalogue.apps;
-    let alike = || {
-        apps.iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
-    };
-    let mut spelled = SPELLINGS
-        .iter()
-        .filter(|(other, _)| other.eq_ignore_ascii_case(name));
-    let found = match (apps.get_key_value(name), alike().next(), alike().nth(1)) {
+    let same = |known: &str| known.eq_ignore_ascii_case(name);
+    let mut alike = apps.iter().filter(|(known, _)| same(known));
+    let found = match (apps.get_key_value(name), alike.next(), alike.next()) {
         (None, Some((one, _)), Some((other, _))) => {
             bail!("{name:?} may be {one} or {other}: write it in one of these ways")
         }
         (exact, alike, _) => exact.or(alike),
     };
-    let spelled = || apps.get_key_value(spelled.next()?.1);
-    match found.or_else(spelled) {
+    let mut spelled = SPELLINGS.iter().filter(|(spelling, _)| same(spelling));
+    match found.or_else(|| apps.get_key_value(spelled.next()?.1)) {
         Some((name, app)) => Ok((name.clone(), app.clone())),
-        None => {
-            let known: Vec<&str> = apps.keys().map(String::as_str).collect();
-            let known = known.join(", ");
-            bail!("unknown application {name:?}: give one of {known}")
-        }
+        None => bail!(
+            "unknown application {name:?}: give one of {}",
+            texts(apps.keys()).join(", ")
+        ),
     }
 }
 
-pub(super) fn check(
-    members: &[Member],
-    machine: &Machine,
-    policy: &Policy,
-    text: &str,
-) -> anyhow::Result<()> {
-    could_run(members, machine, policy).with_context(|| format!("mix {text:?}"))
-}
-
-fn could_run(members: &[Member], machine: &Machine, policy: &Policy) -> anyhow::Result<()> {
-    let (contexts, sockets) = (machine.contexts(), machine.spec.sockets);
-    let (
-        count,
-        Policy {
-            name: policy_name, ..
-        },
-    ) = (members.len(), policy);
+/// Refuses a mix that a machine has no room for, or that a policy does not fit.
+pub(super) fn check(members: &[Member], machine: &Machine, policy: &Policy) -> anyhow::Result<()> {
+    let (contexts, sockets, count) = (machine.contexts(), machine.spec.sockets, members.len());
+    let (machine_name, policy_name) = (&machine.name, &policy.name);
     let on = format!(
-        "but {} only {}",
-        machine.name,
+        "but {machine_name} only {}",
         counted(contexts as usize, "CPU")
     );
     if count > contexts as usize {
         bail!("has {count} programs, {on}: leave some out");
     }
-    let nodes = format!("but {} has {sockets} nodes", machine.name);
+    let nodes = format!("but {machine_name} has {sockets} nodes");
     for Member { name, app, .. } in members {
         mapper_sim::service::check_served(app, name, machine)?;
         if let Some(node) = app.home_node.filter(|node| *node >= sockets) {
@@ -198,15 +178,12 @@ mod tests {
 
     #[test]
     fn programs_have_a_name_and_may_have_threads_and_arrive_later() {
-        let mix = parse(
-            "20 SGD, canneal @ 2.5,82 x264 , svdpp, SGD@10, SGD",
-            &catalogue(),
-        );
-        let mix = mix.unwrap();
-        let short: Vec<_> = mix
+        let text = "20 SGD, canneal @ 2.5,82 x264 , svdpp, SGD@10, SGD";
+        let mix = parse(text, &catalogue()).unwrap();
+        let short = mix
             .iter()
-            .map(|m| (m.name.as_str(), m.threads, m.arrives_s))
-            .collect();
+            .map(|m| (m.name.as_str(), m.threads, m.arrives_s));
+        let short: Vec<_> = short.collect();
         assert_eq!(
             short,
             [
@@ -275,46 +252,29 @@ mod tests {
             let mut mix = parse(text, &catalogue()).unwrap();
             change(&mut mix[0].app);
             let policy = policies::find(policy).unwrap();
-            let done = super::check(&mix, &machine, policy, "m");
+            let done = super::check(&mix, &machine, policy);
             done.map_err(|error| format!("{error:#}"))
         };
         let as_it_is: fn(&mut AppModel) = |_| {};
         check("sp-solve", "linux", as_it_is).unwrap();
         check("40 SGD, 20 ALS", "linux", as_it_is).unwrap();
-        for (text, policy, change, parts) in [
-            (
-                "SGD, ALS",
-                "varuna",
-                as_it_is,
-                ["m\"", "varuna is for one alone"],
-            ),
-            (
-                "SGD, memcached",
-                "batch",
-                as_it_is,
-                ["memcached, a", "service, never does"],
-            ),
-            (
-                "SGD",
-                "linux",
-                |app| app.home_node = Some(2),
-                ["node 2", "give home_node below 2"],
-            ),
-            (
-                "sp-solve",
-                "linux",
-                |app| app.elsewhere = Elsewhere::Node(2),
-                ["on node 2, but ivb40 has 2 nodes", "give a node below 2"],
-            ),
-            (
-                "40 SGD, 20 ALS",
-                "sam_mph",
-                as_it_is,
-                ["60 threads", "20 SGD"],
-            ),
-        ] {
+        let refused = |text: &str, policy: &str, change, parts: &[&str]| {
             let shown = check(text, policy, change).unwrap_err();
             assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
-        }
+        };
+        refused("SGD, ALS", "varuna", as_it_is, &["varuna is for one alone"]);
+        let service = ["memcached, a", "service, never does"];
+        refused("SGD, memcached", "batch", as_it_is, &service);
+        let home = ["node 2", "give home_node below 2"];
+        refused("SGD", "linux", |app| app.home_node = Some(2), &home);
+        let elsewhere = ["on node 2, but ivb40 has 2 nodes", "give a node below 2"];
+        let to_node_2: fn(&mut AppModel) = |app| app.elsewhere = Elsewhere::Node(2);
+        refused("sp-solve", "linux", to_node_2, &elsewhere);
+        refused(
+            "40 SGD, 20 ALS",
+            "sam_mph",
+            as_it_is,
+            &["60 threads", "20 SGD"],
+        );
     }
 }

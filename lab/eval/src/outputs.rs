@@ -126,17 +126,9 @@ fn resolved(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Eval {
-        #[command(flatten)]
-        args: Args,
-    }
 
     fn claimed(given: &[&str]) -> anyhow::Result<Outputs> {
-        let all = ["eval", "--mix=SGD"].iter().chain(given);
-        let args = Eval::try_parse_from(all).unwrap().args;
+        let args = super::super::examples::args(given).unwrap();
         Outputs::claim(&args, Path::new("/protocol.toml"))
     }
 

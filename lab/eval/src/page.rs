@@ -335,7 +335,7 @@ fn method() -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{self, evaluation};
+    use super::super::examples::{self, evaluation, tables_of};
     use super::super::targets;
     use super::super::validity::Finding;
     use super::*;
@@ -348,8 +348,11 @@ mod tests {
             found: "more".into(),
             held: false,
         };
-        let suite = examples::suite("sam-fig2", &["SGD", "ALS, SVD"], &["linux", "mapper"]);
-        let tables = [examples::table_of(&suite, &|_, _| 1.0)];
+        let rows = [
+            "sam-fig2 | SGD | linux 1 | mapper 1",
+            "sam-fig2 | ALS, SVD | linux 1 | mapper 1",
+        ];
+        let tables = tables_of(&rows);
         let html = page(&Evaluation {
             validity: &[finding],
             settings: &["a < 2".to_owned()],
@@ -376,11 +379,9 @@ mod tests {
 
     #[test]
     fn every_plot_but_the_first_stands_below_the_colours_of_its_policies() {
-        let names: Vec<String> = (1..=40).map(|at| format!("{at} SGD, 1 ALS")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let suite = examples::suite("s", &names, &["linux", "mapper"]);
-        let table = examples::table_of(&suite, &|_, _| 1.0);
-        let html = super::suite(&evaluation(), &table).unwrap().0;
+        let html = super::suite(&evaluation(), &examples::many_mixes())
+            .unwrap()
+            .0;
         let count = |part: &str| html.matches(part).count();
         assert!(count("<svg") > 1);
         assert_eq!(count("class=\"legend\""), count("<svg") - 1);
@@ -389,26 +390,18 @@ mod tests {
 
     #[test]
     fn what_is_outside_its_band_stands_first_and_what_is_not_judged_last_in_one_table() {
-        let suite = examples::suite("sam-fig5", &["SGD"], &["linux"]);
-        let tables = [examples::table_of(&suite, &|_, _| 1.0)];
+        let tables = tables_of(&["sam-fig5 | SGD | linux 1"]);
+        let mut model = examples::model();
+        // A pair gains more by one socket than is published.
+        model.constants.intra_socket = 0.0;
         let book = targets::Book {
             tables: &tables,
-            model: targets::Model {
-                constants: mapper_sim::Constants {
-                    // A pair gains more by one socket than is published.
-                    intra_socket: 0.0,
-                    ..mapper_sim::Constants::default()
-                },
-                ..examples::model()
-            },
+            model,
         };
         let lines = targets::judge(&book, targets::Explained::of_newest()).unwrap();
         let html = super::targets(&lines, &targets::unjudged().unwrap()).0;
         assert_eq!(html.matches("<table").count(), 1);
-        let place = |part: &str| {
-            html.find(part)
-                .unwrap_or_else(|| panic!("no {part}: {html}"))
-        };
+        let place = |part: &str| html.find(part).expect(part);
         assert!(place(">outside<") < place(">taken over<"));
         assert!(place(">taken over<") < place(">not judged<"));
     }

@@ -3,7 +3,7 @@
 use super::catalogue::{Catalogue, sha256};
 use super::mix::{self, Member};
 use super::policies::{self, Kind, Pace};
-use super::protocol::{MethodName, Protocol, Relative, Suite, TeamsName};
+use super::protocol::{MethodName, Protocol, Relative, Suite};
 use super::run_spec::RunSpec;
 use super::setting::Setting;
 use anyhow::{Context as _, ensure};
@@ -46,11 +46,13 @@ impl PlannedMix {
 
 /// What an evaluation changes in the protocol.
 #[derive(Clone, Default)]
-pub(super) struct Changes {
+pub(super) struct Changes<'a> {
     pub(super) seeds: Option<u32>,
     pub(super) qos: Option<f64>,
     pub(super) interval_s: Option<f64>,
-    pub(super) settings: Vec<Setting>,
+    pub(super) settings: &'a [Setting],
+    /// What is changed in every run, before the settings.
+    pub(super) vary: Option<&'a dyn Fn(&mut RunSpec)>,
 }
 
 impl Plan {
@@ -59,24 +61,11 @@ impl Plan {
         suite: &Suite,
         protocol: &Protocol,
         catalogue: &Catalogue,
-        changes: &Changes,
+        changes: &Changes<'_>,
     ) -> anyhow::Result<()> {
-        self.add_varied(suite, protocol, catalogue, changes, &|_| {})
-    }
-
-    pub(super) fn add_varied(
-        &mut self,
-        suite: &Suite,
-        protocol: &Protocol,
-        catalogue: &Catalogue,
-        changes: &Changes,
-        vary: &dyn Fn(&mut RunSpec),
-    ) -> anyhow::Result<()> {
-        let machine = catalogue
-            .machine(&suite.machine)
-            .with_context(|| format!("suite {}", suite.name))?;
+        let (name, machine) = (&suite.name, catalogue.machine(&suite.machine));
+        let machine = machine.with_context(|| format!("suite {name}"))?;
         let mut cpus = Machine::new(&suite.machine, machine.clone())?.contexts();
-        let name = &suite.name;
         for (at, policy) in suite.policies.iter().enumerate() {
             let twice = suite.policies[..at].contains(policy);
             ensure!(
@@ -93,23 +82,22 @@ impl Plan {
                     member.app.home_node = Some(0);
                 }
             }
-            let plain =
-                RunSpec::plain(&suite.machine, machine.clone(), members, protocol.constants);
             let mut base = RunSpec {
                 method: suite.method,
                 longest_times: protocol.longest_times,
                 speed_run_s: protocol.speed_run_s,
                 teams: suite.teams,
                 qos: promised,
-                interval_s: 0.0,
                 overhead_budget: protocol.overhead_budget,
                 ipc_high: suite.ipc_high,
                 sharing_high: suite.sharing_high,
                 mean: suite.mean,
-                ..plain
+                ..RunSpec::plain(&suite.machine, machine.clone(), members, protocol.constants)
             };
-            vary(&mut base);
-            for setting in &changes.settings {
+            if let Some(vary) = changes.vary {
+                vary(&mut base);
+            }
+            for setting in changes.settings {
                 setting.apply(&mut base)?;
             }
             // As the settings have made it.
@@ -118,13 +106,11 @@ impl Plan {
             let mut policies = Vec::new();
             for name in &suite.policies {
                 let policy = policies::find(name)?;
-                let can = mix::check(&base.members, &machine, policy, text);
-                match &*changes.settings {
+                let can = mix::check(&base.members, &machine, policy);
+                let can = can.with_context(|| format!("mix {text:?}"));
+                match changes.settings {
                     [] => can?,
-                    settings => {
-                        let settings = texts(settings).join(", ");
-                        can.with_context(|| format!("with --set {settings}"))?;
-                    }
+                    all => can.with_context(|| format!("with --set {}", texts(all).join(", ")))?,
                 }
                 let usual_s = protocol.interval_of_s(policy.pace);
                 let interval_s = changes.interval_s.or(suite.interval_s).or(usual_s);
@@ -207,26 +193,20 @@ impl Plan {
 
     fn enter(&mut self, spec: RunSpec) -> anyhow::Result<String> {
         let spec = spec.canonical()?;
-        let key = sha256(serde_json::to_string(&spec)?.as_bytes());
+        let key = sha256(&serde_json::to_vec(&spec)?);
         self.runs.insert(key.clone(), Arc::new(spec));
         Ok(key)
     }
 }
 
 /// The suite of a mix given on the command line.
-pub(super) fn ad_hoc(
-    mixes: &[String],
-    machine: &str,
-    policies: &[String],
-    teams: TeamsName,
-) -> Suite {
+pub(super) fn ad_hoc(mixes: Vec<String>, machine: &str, policies: Vec<String>) -> Suite {
     Suite {
         name: "mix".into(),
         title: "Given on the command line".into(),
         machine: machine.into(),
-        mixes: mixes.to_vec(),
-        policies: policies.to_vec(),
-        teams,
+        mixes,
+        policies,
         ..Suite::default()
     }
 }

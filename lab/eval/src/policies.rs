@@ -3,6 +3,8 @@
 use super::data::{self, Kept};
 use anyhow::{bail, ensure};
 use mapper_allocate::mapper_next::rules::Parts;
+use mapper_report::table::texts;
+use mapper_sim::Lending;
 use serde::Deserialize;
 
 /// What a policy needs of time.
@@ -17,29 +19,6 @@ pub(super) enum Pace {
     Placement,
     /// The interval in which parallel sections are followed.
     Sections,
-}
-
-/// Whether the model lends CPUs that their owners leave idle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Lends {
-    #[default]
-    Nothing,
-    Idle,
-    OneWay,
-    /// One way, and no core on which the owner runs.
-    OneWayCores,
-}
-
-/// Whether deciding has a budget, as in the daemon.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Budget {
-    /// The protocol's, if it has one.
-    Protocol,
-    /// None: a decision at every interval, as published.
-    #[default]
-    None,
 }
 
 /// How a policy is carried out.
@@ -66,7 +45,7 @@ pub(super) enum Kind {
         #[serde(with = "PartsName")]
         parts: Parts,
         #[serde(default)]
-        lends: Lends,
+        lends: Lending,
     },
     /// MAPPER as its authors' code decides.
     Shipped,
@@ -107,8 +86,10 @@ pub(super) struct Policy {
     pub(super) title: String,
     pub(super) pace: Pace,
     pub(super) kind: Kind,
+    /// Whether deciding has the budget of the protocol, as in the daemon; a decision at every interval, as published,
+    /// has none.
     #[serde(default)]
-    pub(super) budget: Budget,
+    pub(super) budget: bool,
     /// Whether it is for one program on an otherwise idle machine.
     #[serde(default)]
     pub(super) alone: bool,
@@ -142,8 +123,8 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Policy> {
     match all.iter().find(|policy| policy.name == name) {
         Some(policy) => Ok(policy),
         None => {
-            let known: Vec<&str> = all.iter().map(|policy| policy.name.as_str()).collect();
-            bail!("unknown policy {name:?}: give one of {}", known.join(", "))
+            let known = texts(all.iter().map(|policy| &policy.name)).join(", ");
+            bail!("unknown policy {name:?}: give one of {known}")
         }
     }
 }
@@ -164,7 +145,7 @@ mod tests {
         for Policy { name, budget, .. } in all {
             let own = name == "mapper" || name.starts_with("mapper-next");
             let expected = own && name != "mapper-next-no-budget";
-            assert_eq!(*budget == Budget::Protocol, expected, "{name}");
+            assert_eq!(*budget, expected, "{name}");
         }
     }
 

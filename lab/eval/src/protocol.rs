@@ -7,8 +7,9 @@ use super::draw::Drawn;
 use super::policies::Pace;
 use anyhow::{Context as _, bail};
 use mapper_pipeline::OverheadBudget;
+use mapper_report::table::texts;
 use mapper_report::workspace;
-use mapper_sim::Constants;
+use mapper_sim::{Constants, Teams};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ pub(super) struct Suite {
     pub(super) method: MethodName,
     /// Whether OpenMP programs follow their allocation, other than under plain Linux.
     #[serde(default)]
-    pub(super) teams: TeamsName,
+    pub(super) teams: Teams,
     /// What speeds are related to.
     #[serde(default)]
     pub(super) relative: Relative,
@@ -103,14 +104,6 @@ pub(super) enum MethodName {
     /// All start together and run once.
     Once,
     Time,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum TeamsName {
-    #[default]
-    Fixed,
-    Follow,
 }
 
 /// What speeds are related to.
@@ -205,11 +198,10 @@ impl Protocol {
             let begins = format!("{name}-");
             let meant = |s: &&Suite| s.name == *name || s.name.starts_with(&begins);
             if !self.suites.iter().any(|suite| meant(&suite)) {
-                let known: Vec<&str> = self.suites.iter().map(|s| s.name.as_str()).collect();
+                let known = texts(self.suites.iter().map(|suite| &suite.name)).join(", ");
                 bail!(
                     "unknown suite {name:?}: give all, validity, how a name begins (mapper, sam, \
-                     nupoco, cooperative, nucore, next), or one of {}",
-                    known.join(", ")
+                     nupoco, cooperative, nucore, next), or one of {known}"
                 );
             }
             // A suite that several names mean is run and counted once.
@@ -272,8 +264,7 @@ mod tests {
     }
 
     fn meant(names: &[&str]) -> anyhow::Result<Vec<String>> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let suites = protocol().suites(&names)?;
+        let suites = protocol().suites(&texts(names))?;
         Ok(suites.into_iter().map(|suite| suite.name.clone()).collect())
     }
 

@@ -1,15 +1,14 @@
 //! One run of the simulator: everything it depends on, and what came of it.
 
 use super::mix::Member;
-use super::policies::{self, Budget, Kind, Lends, Pace};
-use super::protocol::{Mean, MethodName, TeamsName};
+use super::policies::{self, Kind, Pace};
+use super::protocol::{Mean, MethodName};
 use anyhow::{Context as _, bail};
 use mapper_model::{CpuRange, CpuSet, Qos, Topology};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::nucore::BandwidthError;
 use mapper_sim::{
-    Aim, Constants, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario, Siblings, Teams,
-    Traffic,
+    Aim, Constants, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario, Teams, Traffic,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ pub(super) struct RunSpec {
     pub(super) method: MethodName,
     pub(super) longest_times: u32,
     pub(super) speed_run_s: f64,
-    pub(super) teams: TeamsName,
+    pub(super) teams: Teams,
     pub(super) qos: f64,
     pub(super) interval_s: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,21 +37,18 @@ pub(super) struct RunSpec {
     pub(super) mean: Mean,
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct AppResult {
     pub(super) name: String,
     /// Relative to the run alone on the whole machine.
     pub(super) speed: f64,
-    pub(super) runs: u32,
     pub(super) first_end_s: Option<f64>,
-    pub(super) begin_s: f64,
     /// From when on it could have started.
     pub(super) arrives_s: f64,
     pub(super) p99_s: Option<f64>,
     pub(super) mean_cpus: f64,
     /// Cores of each node that it was given last; under plain Linux all.
     pub(super) cores_by_node: Vec<u32>,
-    pub(super) standalone_s: f64,
     pub(super) intra_socket_per_cycle: f64,
     pub(super) inter_socket_per_cycle: f64,
 }
@@ -66,7 +62,7 @@ pub(super) struct Held {
 
 pub(super) type Results = BTreeMap<String, RunResult>;
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct RunResult {
     pub(super) apps: Vec<AppResult>,
     pub(super) elapsed_s: f64,
@@ -106,7 +102,7 @@ impl RunSpec {
             method: MethodName::Time,
             longest_times: 1,
             speed_run_s: 5.0,
-            teams: TeamsName::Fixed,
+            teams: Teams::Fixed,
             qos: 0.85,
             interval_s: 1.0,
             overhead_budget: None,
@@ -134,14 +130,14 @@ impl RunSpec {
         if policy.kind != Kind::Oracle {
             self.mean = Mean::Geometric;
         }
-        if policy.budget == Budget::None {
+        if !policy.budget {
             self.overhead_budget = None;
         }
         if policy.pace == Pace::Placement {
             self.qos = 0.85;
         }
         if policy.kind == Kind::Linux {
-            self.teams = TeamsName::Fixed;
+            self.teams = Teams::Fixed;
         }
         Ok(self)
     }
@@ -215,17 +211,9 @@ impl RunSpec {
                 (MethodName::Once, _) => Method::EachOnce,
                 (MethodName::Time, _) => Method::For(seconds),
             },
-            teams: match self.teams {
-                TeamsName::Fixed => Teams::Fixed,
-                TeamsName::Follow => Teams::Follow,
-            },
+            teams: self.teams,
             lending: match kind {
-                Kind::Next { lends, .. } => match lends {
-                    Lends::Nothing => Lending::Never,
-                    Lends::Idle => Lending::WholeCores,
-                    Lends::OneWay => Lending::OneWay(Siblings::Lent),
-                    Lends::OneWayCores => Lending::OneWay(Siblings::Kept),
-                },
+                Kind::Next { lends, .. } => *lends,
                 _ => Lending::Never,
             },
             traffic: match kind {
@@ -243,14 +231,11 @@ impl RunSpec {
         let apps = apps.map(|(app, member)| AppResult {
             name: app.name.clone(),
             speed: app.speed,
-            runs: app.runs,
             first_end_s: app.first_end_s,
-            begin_s: app.begin_s.unwrap_or_default(),
             arrives_s: member.arrives_s,
             p99_s: app.p99_s,
             mean_cpus: app.mean_cpus,
             cores_by_node: cores_by_node(topology, app.held.as_ref()),
-            standalone_s: member.app.standalone_s,
             intra_socket_per_cycle: app.intra_socket_per_cycle,
             inter_socket_per_cycle: app.inter_socket_per_cycle,
         });
@@ -277,7 +262,7 @@ mod tests {
 
     fn spec(mix: &str, policy: &str) -> RunSpec {
         RunSpec {
-            teams: TeamsName::Follow,
+            teams: Teams::Follow,
             qos: 0.7,
             interval_s: 0.25,
             overhead_budget: Some(OverheadBudget::default()),
@@ -300,8 +285,8 @@ mod tests {
         assert_eq!((once.seed, once.interval_s, once.qos), (1, 1.0, 0.85));
         assert_eq!((once.ipc_high, once.sharing_high), (None, None));
         // Teams follow a fixed share, too, but not plain Linux.
-        assert_eq!(once.teams, TeamsName::Follow);
-        assert_eq!(canonical("linux").teams, TeamsName::Fixed);
+        assert_eq!(once.teams, Teams::Follow);
+        assert_eq!(canonical("linux").teams, Teams::Fixed);
         let mapper = canonical("mapper");
         assert_eq!((mapper.seed, mapper.interval_s, mapper.qos), (7, 0.25, 0.7));
         assert_eq!(mapper.overhead_budget, Some(OverheadBudget::default()));

@@ -9,6 +9,7 @@
 use super::mix::Member;
 use super::run_spec::RunSpec;
 use anyhow::{Context as _, bail};
+use mapper_sim::presets::Apps;
 use mapper_sim::{Constants, Machine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,8 +40,7 @@ enum Change {
 
 /// Reads a change; an error is shown whole.
 pub(super) fn parse(text: &str) -> Result<Setting, String> {
-    text.parse()
-        .map_err(|error: anyhow::Error| format!("{error:#}"))
+    Setting::from_str(text).map_err(|error| format!("{error:#}"))
 }
 
 impl FromStr for Setting {
@@ -98,10 +98,11 @@ impl fmt::Display for Setting {
             Of::Programs => write!(f, "app.")?,
             Of::Program(name) => write!(f, "{name}.")?,
         }
+        let key = &self.key;
         match &self.change {
-            Change::To(Value::String(law)) => write!(f, "{}={law}", self.key),
-            Change::To(value) => write!(f, "{}={value}", self.key),
-            Change::Times(factor) => write!(f, "{}*={factor}", self.key),
+            Change::To(Value::String(law)) => write!(f, "{key}={law}"),
+            Change::To(value) => write!(f, "{key}={value}"),
+            Change::Times(factor) => write!(f, "{key}*={factor}"),
         }
     }
 }
@@ -109,31 +110,25 @@ impl fmt::Display for Setting {
 impl Setting {
     /// Changes what a run depends on. A program that is not part of it stays away.
     pub(super) fn apply(&self, spec: &mut RunSpec) -> anyhow::Result<()> {
+        let given = || format!("--set {self}");
         match &self.of {
             Of::Constants => {
                 spec.constants = self.changed(&spec.constants)?;
-                spec.constants
-                    .check()
-                    .with_context(|| format!("--set {self}"))?;
+                spec.constants.check().with_context(given)
             }
             Of::Machine => {
                 spec.machine = self.changed(&spec.machine)?;
-                Machine::new(&spec.machine_name, spec.machine.clone())
-                    .with_context(|| format!("--set {self}"))?;
+                let made = Machine::new(&spec.machine_name, spec.machine.clone());
+                made.map(drop).with_context(given)
             }
             Of::Programs | Of::Program(_) => {
-                for member in &mut spec.members {
-                    if self.means(member) {
-                        member.app = self.changed(&member.app)?;
-                        member
-                            .app
-                            .check(&member.name)
-                            .with_context(|| format!("--set {self}"))?;
-                    }
-                }
+                let mut members = spec.members.iter_mut().filter(|member| self.means(member));
+                members.try_for_each(|member| {
+                    member.app = self.changed(&member.app)?;
+                    member.app.check(&member.name).with_context(given)
+                })
             }
         }
-        Ok(())
     }
 
     /// Those of the settings that depart from a protocol with these constants: the constants may come out as they
@@ -143,15 +138,11 @@ impl Setting {
         constants: &Constants,
     ) -> anyhow::Result<Vec<&'a Self>> {
         let of_constants = |setting: &&Self| setting.of == Of::Constants;
-        let changed = all
-            .iter()
-            .filter(of_constants)
-            .try_fold(*constants, |found, setting| setting.changed(&found))?;
+        let mut changing = all.iter().filter(of_constants);
+        let changed = changing.try_fold(*constants, |found, setting| setting.changed(&found))?;
         let same = changed == *constants;
-        Ok(all
-            .iter()
-            .filter(|setting| !(same && of_constants(setting)))
-            .collect())
+        let departing = all.iter().filter(|of| !(same && of_constants(of)));
+        Ok(departing.collect())
     }
 
     /// Whether it is a number of this program that changes.
@@ -167,13 +158,13 @@ impl Setting {
     pub(super) fn check_meant<'a>(
         &self,
         mut runs: impl Iterator<Item = &'a RunSpec>,
-        checked: &[&str],
+        checked: Option<&Apps>,
     ) -> anyhow::Result<()> {
         let Of::Program(name) = &self.of else {
             return Ok(());
         };
         let runs_it = |run: &RunSpec| run.members.iter().any(|member| self.means(member));
-        if !checked.contains(&name.as_str()) && !runs.any(runs_it) {
+        if !checked.is_some_and(|apps| apps.contains_key(name)) && !runs.any(runs_it) {
             bail!("--set {self}: no mix has a program {name:?}, so it changes nothing");
         }
         Ok(())
@@ -193,10 +184,8 @@ impl Setting {
         let nothing = keys.get(&self.key).is_some_and(Value::is_null);
         let new = serde_json::from_value(all).with_context(|| format!("--set {self}"))?;
         if nothing && self.of != Of::Programs {
-            bail!(
-                "--set {self}: there is no {} to multiply: give a value with =",
-                self.key
-            );
+            let key = &self.key;
+            bail!("--set {self}: there is no {key} to multiply: give a value with =");
         }
         Ok(new)
     }
@@ -217,9 +206,10 @@ fn whole_or_not(number: f64) -> Value {
 
 fn times(value: &Value, factor: f64) -> Value {
     match value {
-        Value::Number(number) => number
-            .as_f64()
-            .map_or(Value::Null, |number| whole_or_not(number * factor)),
+        Value::Number(number) => {
+            let number = number.as_f64();
+            number.map_or(Value::Null, |number| whole_or_not(number * factor))
+        }
         Value::Array(values) => values.iter().map(|value| times(value, factor)).collect(),
         other => other.clone(),
     }

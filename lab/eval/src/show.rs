@@ -234,26 +234,23 @@ pub(super) fn text(evaluation: &Evaluation<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{at_speed, judged, ran, suite, table, table_of};
+    use super::super::examples::{changed_tables_of, judged, tables_of};
     use super::*;
 
     fn cells(table: &Table, at: usize) -> Vec<&str> {
         table.rows[at].cells.iter().map(String::as_str).collect()
     }
 
-    fn two_mixes() -> SuiteTable {
-        let mut suite = suite("s", &["20 SGD, 20 ALS", "SVD"], &["linux", "mapper-paper"]);
-        suite.assumed = vec!["SVD".into()];
-        table_of(&suite, &|mix, policy| match (mix, policy) {
-            ("SVD", "linux") => 0.5,
-            (_, "linux") => 0.8,
-            _ => 1.0,
-        })
-    }
-
     #[test]
-    fn a_suite_is_a_line_for_each_mix_and_one_for_their_mean_or_a_dash() {
-        let mut table = two_mixes();
+    fn a_suite_is_a_line_for_each_mix_and_one_for_their_mean_or_a_dash_and_mixes_left_out_counted()
+    {
+        let mut table = tables_of(&[
+            "s | 20 SGD, 20 ALS | linux 0.8 | mapper-paper 1",
+            "s | SVD | linux 0.5 | mapper-paper 1",
+        ])
+        .remove(0);
+        table.suite.assumed = vec!["SVD".into()];
+        table.mixes[1].assumed = true;
         let shown = super::suite(&table);
         assert_eq!(shown.header, ["mix", "linux", "mapper-paper"]);
         assert_eq!(cells(&shown, 0), ["20 SGD, 20 ALS", "0.800", "1.000"]);
@@ -262,11 +259,7 @@ mod tests {
         assert!(shown.title.contains("in the model"), "{}", shown.title);
         table.overall.clear();
         assert_eq!(cells(&super::suite(&table), 2)[1..], ["–", "–"]);
-    }
 
-    #[test]
-    fn mixes_that_were_left_out_are_counted() {
-        let mut table = two_mixes();
         assert_eq!(notes(&table), ["* not named in the text of the paper"]);
         table.incomplete = 1;
         assert!(notes(&table)[1].starts_with("1 mix left out: stopped"));
@@ -274,26 +267,24 @@ mod tests {
 
     #[test]
     fn programs_are_listed_with_their_cpus_and_services_with_their_latency() {
-        let suite = suite("mix", &["SGD, memcached"], &["linux"]);
-        let table = table(&suite, &|_, _| {
-            let mut run = ran(&[("SGD", 0.8), ("memcached", 0.9)]);
-            run.apps[1].p99_s = Some(0.0125);
-            run
-        });
+        let rows = ["mix | SGD, memcached | linux 0.8 0.9"];
+        let tables = changed_tables_of(&rows, &|_, _, run| run.apps[1].p99_s = Some(0.0125));
         let expected = "SGD 0.800 on 10 CPUs; memcached 0.900 on 10 CPUs, p99 12.5 ms";
-        assert_eq!(cells(&programs(&table), 0)[3], expected);
+        assert_eq!(cells(&programs(&tables[0]), 0)[3], expected);
     }
 
     #[test]
     fn writes_are_shown_of_the_policies_that_write() {
-        let suite = suite("s", &["SGD", "ALS"], &["linux", "mapper"]);
         let writing = |rate: f64| {
-            reallocation(&table(&suite, &move |mix, policy| {
-                let mut run = at_speed(mix, 1.0);
+            let rows = [
+                "s | SGD | linux 1 | mapper 1",
+                "s | ALS | linux 1 | mapper 1",
+            ];
+            let tables = changed_tables_of(&rows, &|_, policy, run| {
                 run.rewrites_per_s = if policy == "mapper" { rate } else { 0.0 };
                 run.moves_per_s = 4.0 * run.rewrites_per_s;
-                run
-            }))
+            });
+            reallocation(&tables[0])
         };
         let shown = writing(0.5).unwrap();
         assert_eq!(shown.header, ["mix", "mapper sets", "mapper CPUs"]);
@@ -302,11 +293,8 @@ mod tests {
     }
 
     fn lines(name: &str) -> Vec<Line> {
-        let policies = ["linux", "fair", "mapper-paper", "hill_climb"];
-        judged(&[table(
-            &suite(name, &["SGD, ALS"], &policies),
-            &|mix, policy| at_speed(mix, if policy == "linux" { 0.8 } else { 0.3 }),
-        )])
+        let speeds = "linux 0.8 | fair 1 | mapper-paper 0.3 | hill_climb 0.3";
+        judged(&tables_of(&[&format!("{name} | SGD, ALS | {speeds}")]))
     }
 
     #[test]
@@ -359,15 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_shows_its_gain_its_shares_and_the_missed_promises() {
-        let policies = ["mapper-next", "mapper-paper", "oracle"];
-        let suite = suite("mapper-fig2", &["SGD, ALS"], &policies);
-        let table = table_of(&suite, &|_, policy| match policy {
-            "mapper-next" => 0.8,
-            "mapper-paper" => 0.64,
-            _ => 1.0,
-        });
-        let standings = standing::standings(&[table]);
+    fn a_standing_shows_its_gain_its_shares_and_the_missed_promises_beside_those_with_its_policies()
+    {
+        let row = "mapper-fig2 | SGD, ALS | mapper-next 0.8 | mapper-paper 0.64 | oracle 1";
+        let standings = standing::standings(&tables_of(&[row]));
         let mut evaluation = super::super::examples::evaluation();
         evaluation.standings = &standings;
         let text = super::text(&evaluation);
@@ -380,21 +363,12 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-    }
-
-    #[test]
-    fn suites_with_other_policies_get_a_table_of_their_own() {
-        let standing = |name: &str, policies: &[&str]| {
-            let suite = suite(name, &["SGD"], policies);
-            standing::standings(&[table_of(&suite, &|_, _| 0.9)]).remove(0)
-        };
-        let both = ["mapper-next", "mapper-paper"];
-        let all = [
-            standing("a", &both),
-            standing("b", &both),
-            standing("c", &both[..1]),
-        ];
-        let shown = super::standings(&all);
+        let tables = tables_of(&[
+            "a | SGD | mapper-next 0.9 | mapper-paper 0.9",
+            "b | SGD | mapper-next 0.9 | mapper-paper 0.9",
+            "c | SGD | mapper-next 0.9",
+        ]);
+        let shown = super::standings(&standing::standings(&tables));
         let rows: Vec<usize> = shown.iter().map(|table| table.rows.len()).collect();
         assert_eq!(rows, [2, 1]);
         assert_eq!(super::standings(&[]), []);

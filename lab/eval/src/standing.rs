@@ -166,7 +166,8 @@ fn promises(table: &SuiteTable, policy: &str) -> Option<Promises> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{examples, tables};
+    use super::super::examples::{self, tables_of};
+    use super::super::tables;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -178,65 +179,39 @@ mod tests {
         worst_of_fair: 0.119,
     };
 
-    fn stand(policy: &str, value: f64, promises: Promises) -> Stand {
+    /// The own policy with these promises.
+    fn stand(promises: Promises) -> Stand {
         Stand {
-            policy: policy.into(),
-            value,
+            policy: OWN.into(),
+            value: 0.9,
             promises: Some(promises),
         }
     }
 
-    fn standing(policies: &[(&str, f64)], promises: Promises) -> Standing {
-        let stands = policies
-            .iter()
-            .map(|(policy, value)| stand(policy, *value, promises));
-        Standing {
-            suite: "s".into(),
-            policies: stands.collect(),
-            best_known: Some(1.2),
-        }
-    }
-
-    #[test]
-    fn the_gain_is_over_mapper_as_printed_and_the_share_of_the_best_fixed_sets() {
-        let standing = standing(&[(OWN, 0.9), (PRINTED, 0.75), (CEILING, 1.0)], PROMISES);
-        assert!((standing.gain().unwrap() - 0.2).abs() < 1e-9);
-        assert!((standing.of_ceiling().unwrap() - 0.9).abs() < 1e-9);
-        assert!((standing.of_best_known().unwrap() - 0.75).abs() < 1e-9);
-        assert_eq!(standing.policies[0].shown(), "0.900 (1/30)");
+    /// That of a suite with this row of a mix.
+    fn standing(row: &str) -> Standing {
+        standings(&tables_of(&[row])).remove(0)
     }
 
     #[test]
     fn a_missed_promise_shows_every_seed_and_the_worst_of_them() {
-        let missed = stand(OWN, 0.9, PROMISES).missed().unwrap();
+        assert_eq!(stand(PROMISES).shown(), "0.900 (1/30)");
+        let missed = stand(PROMISES).missed().unwrap();
         for part in ["1 of 30", "7 of 150", "0.119"] {
             assert!(missed.contains(part), "{missed}");
         }
-        let kept = Promises {
-            broken: 0,
-            runs_broken: 0,
-            ..PROMISES
-        };
-        assert_eq!(stand(OWN, 0.9, kept).missed(), None);
-    }
-
-    /// A suite whose first program runs at this speed and whose second at 0.9, of the static fair share.
-    fn table_with(speed: f64, policies: &[&str]) -> SuiteTable {
-        let suite = examples::suite("s", &["SGD, ALS"], policies);
-        examples::table(&suite, &|_, _| {
-            examples::ran(&[("SGD", speed), ("ALS", 0.9)])
-        })
+        let mut kept = PROMISES;
+        (kept.broken, kept.runs_broken) = (0, 0);
+        assert_eq!(stand(kept).missed(), None);
     }
 
     #[test]
     fn a_promise_is_broken_below_what_was_promised_and_kept_at_it() {
         // With a stricter promise, as --qos gives it, the same speeds break both.
         for (promised, speed, broken) in [(0.85, 0.85, 0), (0.85, 0.849, 1), (0.95, 0.85, 2)] {
-            let table = SuiteTable {
-                promised,
-                ..table_with(speed, &[OWN])
-            };
-            let of = standings(&[table])[0].policies[0].promises.unwrap();
+            let mut tables = tables_of(&[&format!("s | SGD, ALS | mapper-next {speed} 0.9")]);
+            tables[0].promised = promised;
+            let of = standings(&tables)[0].policies[0].promises.unwrap();
             assert_eq!((of.given, of.broken, of.runs_broken), (2, broken, broken));
             assert!((of.worst_of_fair - speed).abs() < 1e-9);
         }
@@ -245,26 +220,30 @@ mod tests {
     #[test]
     fn only_suites_with_the_own_policy_stand_which_comes_first_and_nothing_is_promised_by_a_search()
     {
-        let with = table_with(0.9, &["linux", CEILING, PRINTED, OWN]);
-        let without = table_with(0.9, &["linux", PRINTED]);
-        let standings = standings(&[without, with]);
+        let standings = standings(&tables_of(&[
+            "t | SGD, ALS | linux 0.9 | mapper-paper 0.9",
+            "s | SGD, ALS | linux 0.9 | oracle 0.9 | mapper-paper 0.9 | mapper-next 0.9",
+        ]));
         assert_eq!(standings.len(), 1);
         let stands = standings[0].policies.iter();
-        let found: Vec<_> = stands
-            .map(|of| (of.policy.as_str(), of.promises.is_some()))
-            .collect();
+        let found = stands.map(|of| (of.policy.as_str(), of.promises.is_some()));
+        let found: Vec<_> = found.collect();
         assert_eq!(found, [(OWN, true), (CEILING, false), (PRINTED, true)]);
     }
 
     #[test]
-    fn the_best_known_of_a_mix_is_that_of_any_policy_and_nothing_exceeds_it() {
-        let suite = examples::suite("s", &["SGD", "ALS"], &[OWN, "linux", CEILING]);
+    fn the_gain_and_the_shares_are_of_means_and_nothing_exceeds_the_best_known_of_each_mix() {
+        let of = standing("s | SGD | mapper-next 0.9 | mapper-paper 0.75 | oracle 1 | linux 1.2");
+        let found = [of.gain(), of.of_ceiling(), of.of_best_known()].map(Option::unwrap);
+        for (found, expected) in found.into_iter().zip([0.2, 0.9, 0.75]) {
+            assert!((found - expected).abs() < 1e-9);
+        }
         // The own policy is best in one mix, plain Linux in the other.
-        let table = examples::table_of(&suite, &|mix, policy| match (mix, policy) {
-            ("SGD", "mapper-next") | ("ALS", "linux") => 0.9,
-            _ => 0.6,
-        });
-        let standing = &standings(&[table])[0];
+        let tables = tables_of(&[
+            "s | SGD | mapper-next 0.9 | linux 0.6 | oracle 0.6",
+            "s | ALS | mapper-next 0.6 | linux 0.9 | oracle 0.6",
+        ]);
+        let standing = &standings(&tables)[0];
         assert!((standing.best_known.unwrap() - 0.9).abs() < 1e-9);
         assert!(standing.of_best_known().unwrap() < 1.0);
         assert!(standing.of_ceiling().unwrap() > 1.0);
@@ -282,11 +261,12 @@ mod tests {
     #[test]
     fn promises_are_added_up_over_the_suites_and_the_lowest_speed_is_that_of_any() {
         let suites = [0.9, 0.8].map(|worst_of_fair| {
-            let promises = Promises {
+            let mut of = standing("s | SGD | mapper-next 1");
+            of.policies = vec![stand(Promises {
                 worst_of_fair,
                 ..PROMISES
-            };
-            standing(&[(OWN, 1.0), (PRINTED, 1.0)], promises)
+            })];
+            of
         });
         let text = kept_in_all(&suites).unwrap();
         for part in ["2 of 60", "14 of 300", "0.800"] {

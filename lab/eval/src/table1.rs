@@ -252,23 +252,18 @@ fn vector(cores: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples;
+    use super::super::examples::changed_tables_of;
     use super::*;
 
-    fn made_up(name: &str, mixes: &[&str], policies: &[&str]) -> Option<Table1> {
-        let suite = examples::suite(name, mixes, policies);
-        let given = |mix: &str, policy: &str| {
-            let mut run = examples::at_speed(mix, 1.0);
+    fn made_up(rows: &[&str]) -> Option<Table1> {
+        let tables = changed_tables_of(rows, &|mix, policy, run| {
             run.apps[0].cores_by_node = match (mix, policy) {
                 ("streamcluster-roi", _) => vec![8, 8, 3, 0],
                 ("canneal-roi", "nucore-static") => vec![8, 8, 8, 6],
                 _ => vec![8; 4],
             };
-            run
-        };
-        Table1::all(&[examples::table(&suite, &given)])
-            .unwrap()
-            .pop()
+        });
+        Table1::all(&tables).unwrap().pop()
     }
 
     #[test]
@@ -307,9 +302,12 @@ mod tests {
 
     #[test]
     fn agreements_are_counted_by_method_over_the_programs_that_ran() {
-        let mixes = ["streamcluster-roi", "canneal-roi", "mg-psinv"];
-        let policies = ["nucore-static", "nucore-adjacent"];
-        let table = made_up("nucore-intel", &mixes, &policies).unwrap();
+        let table = made_up(&[
+            "nucore-intel | streamcluster-roi | nucore-static 1 | nucore-adjacent 1",
+            "nucore-intel | canneal-roi | nucore-static 1 | nucore-adjacent 1",
+            "nucore-intel | mg-psinv | nucore-static 1 | nucore-adjacent 1",
+        ])
+        .unwrap();
         let counted = |a: &Agreement| (a.method, a.same, a.within_one_core, a.of);
         let counted: Vec<_> = table.agreements.iter().map(counted).collect();
         assert_eq!(counted, [("NuCore", 2, 2, 3), ("Exp. optimal", 1, 2, 3)]);
@@ -317,8 +315,11 @@ mod tests {
 
     #[test]
     fn table_and_json_show_both_vectors_of_each_program() {
-        let mixes = ["streamcluster-roi", "canneal-roi"];
-        let table = made_up("nucore-intel", &mixes, &["nucore-static", "linux"]).unwrap();
+        let table = made_up(&[
+            "nucore-intel | streamcluster-roi | nucore-static 1 | linux 1",
+            "nucore-intel | canneal-roi | nucore-static 1 | linux 1",
+        ])
+        .unwrap();
         let shown = table.table();
         assert_eq!(shown.header, ["benchmark", "NuCore", "limited by"]);
         assert_eq!(shown.rows[0].cells[1], "{8,8,3,0}\n= {8,8,3,0}");
@@ -336,8 +337,12 @@ mod tests {
 
     #[test]
     fn suites_without_these_programs_or_methods_have_no_such_table() {
-        assert_eq!(made_up("sam-fig5", &["mg-psinv"], &["nucore-static"]), None);
-        assert_eq!(made_up("nucore-amd", &["SP"], &["nucore-static"]), None);
-        assert_eq!(made_up("nucore-amd", &["mg-psinv"], &["linux"]), None);
+        for row in [
+            "sam-fig5 | mg-psinv | nucore-static 1",
+            "nucore-amd | SP | nucore-static 1",
+            "nucore-amd | mg-psinv | linux 1",
+        ] {
+            assert_eq!(made_up(&[row]), None);
+        }
     }
 }

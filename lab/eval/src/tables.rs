@@ -236,77 +236,68 @@ fn average(values: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{key, planned, ran, suite, table, table_of};
+    use super::super::examples::{changed_tables_of, key, planned, ran, suite, table, tables_of};
     use super::*;
     use mapper_model::CpuSet;
+
+    const MIX: &str = "20 SGD, 20 ALS";
 
     fn near(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-9, "{value}, not {expected}");
     }
 
     fn of(mean: Mean, relative: Relative) -> Suite {
-        Suite {
-            mean,
-            relative,
-            ..suite("s", &["20 SGD, 20 ALS"], &["linux", "mapper"])
-        }
+        let mut suite = suite("s", &[MIX], &["linux", "mapper"]);
+        (suite.mean, suite.relative) = (mean, relative);
+        suite
     }
 
     fn cell(table: &SuiteTable) -> &Cell {
         &table.mixes[0].policies["mapper"]
     }
 
-    /// A mix whose two programs have these speeds, after a change.
-    fn made_up(mean: Mean, speeds: [f64; 2], change: &dyn Fn(&mut RunResult)) -> Cell {
-        let table = table(&of(mean, Relative::Alone), &|_, _| {
-            let mut run = ran(&[("SGD", speeds[0]), ("ALS", speeds[1])]);
-            change(&mut run);
-            run
-        });
-        cell(&table).clone()
+    /// Two programs at a speed of 1, after a change of their run.
+    fn changed(change: &dyn Fn(&mut RunResult)) -> Cell {
+        let rows = ["s | SGD, ALS | mapper 1"];
+        cell(&changed_tables_of(&rows, &|_, _, run| change(run))[0]).clone()
     }
 
     #[test]
-    fn a_mix_is_the_mean_that_its_suite_names_of_its_programs_speeds() {
+    fn a_mix_is_the_mean_that_its_suite_names_of_its_programs_speeds_and_a_suite_the_geometric() {
         for (mean, expected) in [
             (Mean::Geometric, 0.4),
             (Mean::Harmonic, 0.32),
             (Mean::Sum, 1.0),
         ] {
-            let cell = made_up(mean, [0.8, 0.2], &|_| {});
+            let of_mean = of(mean, Relative::Alone);
+            let table = table(&of_mean, &|_, _| ran(&[("SGD", 0.8), ("ALS", 0.2)]));
+            let cell = cell(&table);
             near(cell.value, expected);
             near(cell.seeds[0], expected);
             near(cell.least(), 0.2);
             near(cell.most(), 0.8);
         }
         // A program that came to nothing makes its mix nothing and not a mix without it.
-        assert!(made_up(Mean::Geometric, [0.8, 0.0], &|_| {}).value < 1e-5);
+        assert!(cell(&tables_of(&["s | SGD, ALS | mapper 0.8 0"])[0]).value < 1e-5);
         assert_eq!(geometric([0.5, f64::NAN]), None);
         assert_eq!(geometric([]), None);
-    }
-
-    #[test]
-    fn a_suite_is_the_geometric_mean_of_its_mixes_whatever_that_of_a_mix_is() {
-        let two = Suite {
-            mean: Mean::Sum,
-            ..suite("s", &["SGD", "ALS"], &["linux"])
-        };
-        let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { 0.4 });
-        near(table.overall["linux"], 0.6);
+        let mut two = suite("s", &["SGD", "ALS"], &["linux"]);
+        two.mean = Mean::Sum;
+        let speed = |mix: &str| if mix == "SGD" { 0.9 } else { 0.4 };
+        near(
+            table(&two, &|mix, _| ran(&[(mix, speed(mix))])).overall["linux"],
+            0.6,
+        );
     }
 
     #[test]
     fn a_program_has_the_mean_of_its_running_times_over_the_seeds_and_every_seed_by_itself() {
-        let suite = suite("s", &["SGD"], &["mapper"]);
         let speeds = [1.0, 0.5, 0.25];
-        let runs = speeds
-            .iter()
-            .map(|&speed| ran(&[("SGD", speed)]))
-            .enumerate();
-        let runs = runs.map(|(seed, run)| (key("SGD", "mapper", seed), run));
+        let runs = speeds.iter().enumerate();
+        let runs = runs.map(|(seed, speed)| (key("SGD", "mapper", seed), ran(&[("SGD", *speed)])));
         let fair = (key("SGD", "fair", 0), ran(&[("SGD", 0.5)]));
         let results: Results = runs.chain([fair]).collect();
-        let table = super::table(&planned(&suite, 3), &results);
+        let table = super::table(&planned(&suite("s", &["SGD"], &["mapper"]), 3), &results);
         let cell = cell(&table);
         near(cell.apps[0].speed, 3.0 / 7.0);
         near(cell.value, 3.0 / 7.0);
@@ -316,15 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_without_all_seeds_of_all_policies_is_left_out_and_counted() {
-        let two = suite("s", &["SGD", "ALS"], &["linux", "mapper"]);
-        let planned = planned(&two, 2);
+    fn a_mix_without_all_seeds_is_left_out_and_counted_and_one_without_a_mean_named() {
+        let planned = planned(&suite("s", &["SGD", "ALS"], &["linux", "mapper"]), 2);
         let mut results = Results::new();
         for (mix, speed) in [("SGD", 0.9), ("ALS", 0.1)] {
             for policy in ["linux", "mapper", "fair"] {
-                for seed in 0..2 {
-                    results.insert(key(mix, policy, seed), ran(&[(mix, speed)]));
-                }
+                let runs = [0, 1].map(|seed| (key(mix, policy, seed), ran(&[(mix, speed)])));
+                results.extend(runs);
             }
         }
         assert_eq!(super::table(&planned, &results).incomplete, 0);
@@ -335,12 +324,8 @@ mod tests {
         // Nothing at all is no mean of one.
         let nothing = super::table(&planned, &Results::new());
         assert!(nothing.overall.is_empty() && nothing.incomplete == 2);
-    }
 
-    #[test]
-    fn a_mix_whose_speeds_are_no_numbers_is_named_and_does_not_count_as_stopped() {
-        let two = suite("s", &["SGD", "ALS"], &["mapper"]);
-        let table = table_of(&two, &|mix, _| if mix == "SGD" { 0.9 } else { f64::NAN });
+        let table = &tables_of(&["s | SGD | mapper 0.9", "s | ALS | mapper NaN"])[0];
         assert_eq!((table.incomplete, table.mixes.len()), (0, 1));
         assert!(!table.is_whole());
         let output = table.without_mean_shown().unwrap();
@@ -350,52 +335,48 @@ mod tests {
 
     #[test]
     fn speeds_are_related_to_what_the_suite_names_and_without_that_a_mix_is_left_out() {
-        let mix = "20 SGD, 20 ALS";
         let run = || ran(&[("SGD", 0.8), ("ALS", 0.2)]);
         let results: Results = [
-            (key(mix, "linux", 0), run()),
-            (key(mix, "mapper", 0), run()),
-            (key(mix, "fair", 0), ran(&[("SGD", 0.5), ("ALS", 0.4)])),
+            (key(MIX, "linux", 0), run()),
+            (key(MIX, "mapper", 0), run()),
+            (key(MIX, "fair", 0), ran(&[("SGD", 0.5), ("ALS", 0.4)])),
             (key("SGD", "alone", 0), ran(&[("SGD", 2.0)])),
             (key("ALS", "alone", 0), ran(&[("ALS", 0.1)])),
         ]
         .into();
         for (relative, expected, missing) in [
-            (Relative::Alone, [0.8, 0.2], key(mix, "linux", 0)),
-            (Relative::Fair, [1.6, 0.5], key(mix, "fair", 0)),
+            (Relative::Alone, [0.8, 0.2], key(MIX, "linux", 0)),
+            (Relative::Fair, [1.6, 0.5], key(MIX, "fair", 0)),
             (Relative::BestStatic, [0.4, 2.0], key("ALS", "alone", 0)),
             (Relative::OneCore, [0.4, 2.0], key("ALS", "alone", 0)),
         ] {
-            let suite = of(Mean::Geometric, relative);
-            let table = super::table(&planned(&suite, 1), &results);
+            let planned = planned(&of(Mean::Geometric, relative), 1);
+            let table = super::table(&planned, &results);
             let speeds: Vec<f64> = cell(&table).apps.iter().map(|app| app.speed).collect();
             assert_eq!(speeds, expected);
             let mut results = results.clone();
             results.remove(&missing);
-            assert_eq!(super::table(&planned(&suite, 1), &results).incomplete, 1);
+            assert_eq!(super::table(&planned, &results).incomplete, 1);
         }
     }
 
     #[test]
     fn the_order_of_policies_and_mixes_does_not_change_a_number() {
-        let speed = |mix: &str, policy: &str| {
-            let letters = policy.bytes().map(f64::from).sum::<f64>();
-            1.0 / (mix.len() as f64 + letters / 100.0)
-        };
-        let there = suite(
-            "s",
-            &["SGD", "ALS, SVD", "gauss"],
-            &["linux", "mapper", "sam"],
-        );
-        let mut back = there.clone();
-        back.policies.reverse();
-        back.mixes.reverse();
-        let (there, back) = (table_of(&there, &speed), table_of(&back, &speed));
-        assert_eq!(there.overall.len(), 3);
-        for (policy, value) in &there.overall {
-            near(back.overall[policy], *value);
+        let there = tables_of(&[
+            "s | SGD | linux 0.3 | mapper 0.7 | sam 0.45",
+            "s | ALS, SVD | linux 0.9 0.2 | mapper 0.35 | sam 0.6 0.55",
+            "s | gauss | linux 0.8 | mapper 0.15 | sam 0.95",
+        ]);
+        let back = tables_of(&[
+            "s | gauss | sam 0.95 | mapper 0.15 | linux 0.8",
+            "s | ALS, SVD | sam 0.6 0.55 | mapper 0.35 | linux 0.9 0.2",
+            "s | SGD | sam 0.45 | mapper 0.7 | linux 0.3",
+        ]);
+        assert_eq!(there[0].overall.len(), 3);
+        for (policy, value) in &there[0].overall {
+            near(back[0].overall[policy], *value);
         }
-        for (row, same) in there.mixes.iter().zip(back.mixes.iter().rev()) {
+        for (row, same) in there[0].mixes.iter().zip(back[0].mixes.iter().rev()) {
             assert_eq!(row.mix, same.mix);
             for (policy, cell) in &row.policies {
                 near(same.policies[policy].value, cell.value);
@@ -404,35 +385,28 @@ mod tests {
     }
 
     #[test]
-    fn the_time_from_arrival_to_an_end_is_given_only_where_every_program_ended() {
-        let turnaround = |ends: [Option<f64>; 2], arrives_s| {
-            let cell = made_up(Mean::Geometric, [1.0, 1.0], &|run| {
+    fn times_are_given_only_where_every_program_ended_latencies_of_services_timelines_as_plotted() {
+        for (ends, arrives_s, expected) in [
+            ([Some(10.0), Some(30.0)], 0.0, Some(20.0)),
+            ([Some(100.0), Some(100.0)], 60.0, Some(70.0)),
+            ([Some(10.0), None], 0.0, None),
+        ] {
+            let cell = changed(&|run| {
                 for (app, end) in run.apps.iter_mut().zip(ends) {
                     app.first_end_s = end;
                 }
                 run.apps[1].arrives_s = arrives_s;
             });
-            cell.turnaround_s
-        };
-        assert_eq!(turnaround([Some(10.0), Some(30.0)], 0.0), Some(20.0));
-        assert_eq!(turnaround([Some(100.0), Some(100.0)], 60.0), Some(70.0));
-        assert_eq!(turnaround([Some(10.0), None], 0.0), None);
-    }
-
-    #[test]
-    fn latencies_are_the_mean_of_the_seeds_and_none_of_programs_without() {
-        let change = |run: &mut RunResult| run.apps[1].p99_s = Some(0.012);
-        let cell = made_up(Mean::Geometric, [1.0, 1.0], &change);
+            assert_eq!(cell.turnaround_s, expected, "from arrival to the end");
+        }
+        let cell = changed(&|run| run.apps[1].p99_s = Some(0.012));
         assert_eq!(cell.apps[0].p99_ms, None);
         near(cell.apps[1].p99_ms.unwrap(), 12.0);
-    }
-
-    #[test]
-    fn a_timeline_is_cut_where_the_plot_ends() {
-        let cell = made_up(Mean::Geometric, [1.0, 1.0], &|run| {
+        let cell = changed(&|run| {
+            let cpus = vec![CpuSet::default(); 2];
             let held = |at_s| Held {
                 at_s,
-                cpus: vec![CpuSet::default(); 2],
+                cpus: cpus.clone(),
             };
             run.timeline = [0.0, TIMELINE_S, TIMELINE_S + 1.0].map(held).to_vec();
         });

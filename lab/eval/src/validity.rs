@@ -10,7 +10,7 @@
 use super::catalogue::Catalogue;
 use super::execute;
 use super::plan::{self, Changes, Plan};
-use super::protocol::{Protocol, Suite, TeamsName};
+use super::protocol::{Protocol, Suite};
 use super::run_spec::RunSpec;
 use super::setting::Setting;
 use super::tables::{self, SuiteTable};
@@ -188,11 +188,11 @@ impl Checks<'_> {
     ) -> anyhow::Result<()> {
         let changes = Changes {
             seeds: Some(seeds),
-            settings: self.settings.to_vec(),
+            settings: self.settings,
+            vary: Some(&|spec| (variation.set)(spec, variation.to)),
             ..Changes::default()
         };
-        let vary = |spec: &mut RunSpec| (variation.set)(spec, variation.to);
-        plan.add_varied(suite, self.protocol, self.catalogue, &changes, &vary)
+        plan.add(suite, self.protocol, self.catalogue, &changes)
     }
 
     pub(super) fn check(&self, checked: &mut Checked) -> anyhow::Result<()> {
@@ -209,7 +209,7 @@ impl Checks<'_> {
             self.add(&mut plan, &placed, SEEDS, variation)?;
         }
         let policies = texts(["fair", "fair-packed", "linux", "mapper"]);
-        let nulls = plan::ad_hoc(&texts(NULLS), "hsw80", &policies, TeamsName::Fixed);
+        let nulls = plan::ad_hoc(texts(NULLS), "hsw80", policies);
         let Some(as_it_is) = variations.first() else {
             return Ok(());
         };
@@ -317,11 +317,11 @@ fn null_findings(table: &SuiteTable) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples;
+    use super::super::examples::{run, tables_of};
     use super::*;
 
     fn spec() -> RunSpec {
-        examples::run("hsw80", "SGD, canneal", "linux")
+        run("hsw80", "SGD, canneal", "linux")
     }
 
     fn varied(variation: &Variation) -> RunSpec {
@@ -357,8 +357,8 @@ mod tests {
         for (name, of) in of {
             for (sign, factor) in [("-25 %", 0.75), ("+25 %", 1.25)] {
                 let name = format!("{name} {sign}");
-                let variation = all.iter().find(|variation| variation.name == name).unwrap();
-                let ratio = of(&varied(variation)) / of(&spec());
+                let variation = all.iter().find(|variation| variation.name == name);
+                let ratio = of(&varied(variation.unwrap())) / of(&spec());
                 assert!((ratio / factor - 1.0).abs() < 1e-6, "{name}: {ratio}");
             }
         }
@@ -379,9 +379,8 @@ mod tests {
     /// What is found of a variation when the policies come to these means; before, with the model as it is, to 0.9,
     /// 0.8, 0.6 and between them 0.7. A mean of `MISSING` is left out.
     fn found(kind: VariationKind, speeds: [f64; 4]) -> Vec<bool> {
-        let suite = examples::suite("mapper-fig2", &["SGD, ALS"], &POLICIES);
         let tables = [[0.9, 0.8, 0.6, 0.7], speeds].map(|speeds| {
-            let mut table = examples::table_of(&suite, &|_, _| 1.0);
+            let mut table = tables_of(&["mapper-fig2 | SGD, ALS | linux 1"]).remove(0);
             let means = POLICIES.map(String::from).into_iter().zip(speeds);
             table.overall = means.filter(|(_, speed)| *speed != MISSING).collect();
             table
@@ -422,41 +421,35 @@ mod tests {
     #[test]
     fn the_order_of_placements_needs_both_steps() {
         let variation = quarters().remove(0);
-        let held = |speeds: [f64; 3]| {
-            let suite = examples::suite(PLACED, &["SGD, ALS"], &PLACEMENTS);
-            let table = examples::table_of(&suite, &|_, policy| {
-                speeds[PLACEMENTS.iter().position(|name| *name == policy).unwrap()]
-            });
-            placement_order(&variation, &table).held
-        };
-        assert!(held([0.9, 0.8, 0.7]));
-        assert!(!held([0.8, 0.8, 0.7]));
-        assert!(!held([0.9, 0.7, 0.8]));
+        for (speeds, held) in [
+            ("sam_mph 0.9 | sam-per-task 0.8 | linux 0.7", true),
+            ("sam_mph 0.8 | sam-per-task 0.8 | linux 0.7", false),
+            ("sam_mph 0.9 | sam-per-task 0.7 | linux 0.8", false),
+        ] {
+            let table = &tables_of(&[&format!("{PLACED} | SGD, ALS | {speeds}")])[0];
+            assert_eq!(placement_order(&variation, table).held, held);
+        }
     }
 
     #[test]
     fn nothing_happens_where_nothing_should_within_two_percent_either_way() {
-        let held = |own: f64, fair: f64| -> Vec<bool> {
-            let policies = ["fair-packed", "linux", "mapper"];
-            let suite = examples::suite("mix", &["swaptions, CPU", "CPU"], &policies);
-            let mut table = examples::table_of(&suite, &|_, policy| match policy {
-                "linux" => 1.0,
-                _ => own,
-            });
-            // The suite's own column of the static fair share.
+        for (own, fair, expected) in [
+            (1.01, 1.0, [true, true, true]),
+            (0.99, 1.0, [true, true, true]),
+            (1.03, 1.0, [false, false, true]),
+            (0.97, 1.0, [false, false, true]),
+            // A program that loses speed by being in a set of all CPUs.
+            (1.0, 0.955, [false, true, false]),
+        ] {
+            let of =
+                |mix| format!("mix | {mix} | fair 1 | fair-packed {own} | linux 1 | mapper {own}");
+            let mut table = tables_of(&[&of("swaptions, CPU"), &of("CPU")]).remove(0);
             for row in &mut table.mixes {
-                let mut cell = row.policies["linux"].clone();
-                cell.value = fair;
-                row.policies.insert("fair".into(), cell);
+                row.policies.get_mut("fair").unwrap().value = fair;
             }
             let findings = null_findings(&table);
-            findings.iter().map(|finding| finding.held).collect()
-        };
-        assert_eq!(held(1.01, 1.0), [true, true, true]);
-        assert_eq!(held(0.99, 1.0), [true, true, true]);
-        assert_eq!(held(1.03, 1.0), [false, false, true]);
-        assert_eq!(held(0.97, 1.0), [false, false, true]);
-        // A program that loses speed by being in a set of all CPUs.
-        assert_eq!(held(1.0, 0.955), [false, true, false]);
+            let held: Vec<bool> = findings.iter().map(|finding| finding.held).collect();
+            assert_eq!(held, expected);
+        }
     }
 }

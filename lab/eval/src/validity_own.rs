@@ -72,30 +72,16 @@ fn judge(check: &str, standing: &Standing) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples::tables_of;
     use super::*;
-    use crate::standing::{Promises, Stand};
 
     #[test]
     fn each_of_the_three_claims_can_fail_by_itself_and_without_best_sets_nothing_is_said_of_them() {
-        let claims = |own, broken, others: &[(&str, f64)]| -> Vec<(&str, bool)> {
-            let stand = |(policy, value): (&str, f64)| Stand {
-                policy: policy.into(),
-                value,
-                promises: Some(Promises {
-                    given: 100,
-                    broken,
-                    runs: 100,
-                    runs_broken: broken,
-                    worst_of_fair: 0.8,
-                }),
-            };
-            let own = std::iter::once(("mapper-next", own));
-            let policies = own.chain(others.iter().copied());
-            let standing = Standing {
-                suite: "s".into(),
-                policies: policies.map(stand).collect(),
-                best_known: None,
-            };
+        let claims = |own: f64, broken, others: &str| -> Vec<(&str, bool)> {
+            let row = format!("s | SGD | mapper-next {own} | {others}");
+            let mut standing = standing::standings(&tables_of(&[&row])).remove(0);
+            let promises = standing.policies[0].promises.as_mut().unwrap();
+            (promises.given, promises.broken) = (100, broken);
             let findings = judge("mapper-next on s", &standing);
             assert!(findings.iter().all(|of| of.check == "mapper-next on s"));
             let found = findings.into_iter();
@@ -106,16 +92,16 @@ mod tests {
             "95 % of the best fixed sets",
             "at most 1 % of the promises broken",
         ];
-        let both = [("mapper-paper", 0.9), ("oracle", 1.0)];
+        let both = "mapper-paper 0.9 | oracle 1";
         for (own, broken, held) in [
             (0.96, 1, [true, true, true]),
             (0.93, 1, [true, false, true]),
             (0.89, 2, [false, false, false]),
         ] {
             let expected: Vec<_> = [mapper, best, promises].into_iter().zip(held).collect();
-            assert_eq!(claims(own, broken, &both), expected);
+            assert_eq!(claims(own, broken, both), expected);
         }
-        let without = claims(0.96, 0, &both[..1]);
+        let without = claims(0.96, 0, "mapper-paper 0.9");
         assert_eq!(without, [(mapper, true), (promises, true)]);
     }
 }

@@ -4,6 +4,7 @@ use crate::application::AppModel;
 use crate::constants::Constants;
 use crate::machine::Machine;
 use mapper_model::{CpuRange, CpuSet, Qos};
+use serde::{Deserialize, Serialize};
 
 /// A program to run.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,16 +45,19 @@ pub enum Method {
 }
 
 /// Whether OpenMP programs can change the size of their teams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Teams {
     /// They keep the size they started with.
+    #[default]
     Fixed,
     /// They use one thread per CPU from the next parallel construct on.
     Follow,
 }
 
 /// Whether CPUs that their owners leave idle are lent to others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Lending {
     /// They stay idle.
     #[default]
@@ -67,7 +71,8 @@ pub enum Lending {
 }
 
 /// Whether a CPU is lent while its owner runs on another context of the core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Siblings {
     /// It is: CPU sets do not show where in them the owner runs.
     Lent,

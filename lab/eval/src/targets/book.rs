@@ -31,7 +31,7 @@ impl Book<'_> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::super::examples::{at_speed, model, planned, suite, table_of};
+    use super::super::super::examples::{at_speed, model, planned, suite, tables_of};
     use super::super::super::tables;
     use super::*;
 
@@ -57,8 +57,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_number_without_runs_is_shown_with_a_suite_of_its_paper() {
-        let suite = suite("sam-fig5", &["SGD"], &["linux"]);
-        let tables = [table_of(&suite, &|_, _| 1.0)];
+        let tables = tables_of(&["sam-fig5 | SGD | linux 1"]);
         let b = book(&tables);
         assert_eq!(b.of_paper("sam-", 1.5), Some(1.5));
         assert_eq!(b.of_paper("nucore-", 1.5), None);

@@ -68,39 +68,33 @@ pub(super) fn as_printed(b: &Book<'_>, case: &str) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::examples;
+    use super::super::super::examples::tables_of;
     use super::super::book::tests::book;
     use super::super::published::{self, Use};
     use super::*;
-    use crate::tables::SuiteTable;
-
-    fn table(name: &str) -> SuiteTable {
-        examples::table_of(&examples::suite(name, &["SGD"], &["none"]), &|_, _| 1.0)
-    }
-
-    /// What every number comes to where the suites of all three papers are run.
-    fn computed() -> Vec<(String, f64, f64)> {
-        let tables = ["nupoco-amd", "nucore-amd", "sam-fig5"].map(table);
-        let book = book(&tables);
-        let mut computed = Vec::new();
-        for target in published::targets().unwrap() {
-            for number in target.numbers {
-                if [Use::Exact, Use::Taken].contains(&target.uses) {
-                    let value = number.model.of(&book).unwrap_or(f64::NAN);
-                    computed.push((target.id.clone(), number.paper, value));
-                }
-            }
-        }
-        assert_eq!(computed.len(), 11);
-        computed
-    }
 
     #[test]
     fn worked_examples_come_out_as_printed_and_the_share_saved_as_rounded() {
-        for (id, paper, value) in computed() {
-            let off = if id == "NU-4" { 0.02 } else { 1e-9 };
-            assert!((value - paper).abs() <= off, "{id}: {paper}, {value}");
+        let suites = [
+            "nupoco-amd | SGD | none 1",
+            "nucore-amd | SGD | none 1",
+            "sam-fig5 | SGD | none 1",
+        ];
+        let tables = tables_of(&suites);
+        let book = book(&tables);
+        let mut computed = 0;
+        for target in published::targets().unwrap() {
+            for number in target.numbers {
+                if [Use::Exact, Use::Taken].contains(&target.uses) {
+                    let (id, paper) = (&target.id, number.paper);
+                    let value = number.model.of(&book).unwrap();
+                    let off = if id == "NU-4" { 0.02 } else { 1e-9 };
+                    assert!((value - paper).abs() <= off, "{id}: {paper}, {value}");
+                    computed += 1;
+                }
+            }
         }
+        assert_eq!(computed, 11);
     }
 
     #[test]
@@ -108,7 +102,7 @@ mod tests {
         let kept = include_str!("../../../../tests/vectors/nupoco_policies.json");
         let kept: serde_json::Value = serde_json::from_str(kept).unwrap();
         let expected = &kept["cases"][0]["expect"];
-        let tables = [table("nupoco-amd")];
+        let tables = tables_of(&["nupoco-amd | SGD | none 1"]);
         let found = compared(&book(&tables), 400.0).unwrap();
         let total = expected["max_system_util"]["total"].as_f64().unwrap();
         assert!((found.max_system_util.total - total).abs() < 1e-6 * total);
@@ -120,9 +114,8 @@ mod tests {
 
     #[test]
     fn a_case_that_the_vectors_do_not_have_is_an_error_that_names_it() {
-        let error = mapper_vectors::nucore_optimum("no-such-case")
-            .err()
-            .unwrap();
+        let found = mapper_vectors::nucore_optimum("no-such-case");
+        let error = found.err().unwrap();
         assert!(error.to_string().contains("no-such-case"), "{error}");
     }
 }

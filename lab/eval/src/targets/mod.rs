@@ -182,20 +182,10 @@ pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{self, judged};
+    use super::super::examples::{self, judged, tables_of};
     use super::super::tables::SuiteTable;
     use super::*;
     use std::collections::BTreeSet;
-
-    fn number() -> Number {
-        Number {
-            what: "n".into(),
-            paper: 1.2,
-            low: 1.0,
-            high: 1.5,
-            model: measure::Measure::SameCoreFrom {},
-        }
-    }
 
     fn line(verdict: Verdict, uses: Use) -> Line {
         Line {
@@ -219,20 +209,32 @@ mod tests {
     }
 
     #[test]
-    fn a_band_holds_its_ends_and_what_rounds_to_them() {
-        let verdict = |value| number().verdict(Use::Validate, value);
-        for inside in [1.0, 0.9996, 1.2, 1.5, 1.5004] {
-            assert_eq!(verdict(inside), Verdict::Inside, "{inside}");
+    fn a_band_holds_its_ends_and_what_rounds_to_them_and_an_input_inside_is_taken_over() {
+        let number = Number {
+            what: "n".into(),
+            paper: 1.2,
+            low: 1.0,
+            high: 1.5,
+            model: measure::Measure::SameCoreFrom {},
+        };
+        for (uses, verdict, values) in [
+            (
+                Use::Validate,
+                Verdict::Inside,
+                &[1.0, 0.9996, 1.2, 1.5, 1.5004][..],
+            ),
+            (
+                Use::Validate,
+                Verdict::Outside,
+                &[0.999, 1.501, -1.2, f64::INFINITY],
+            ),
+            (Use::Taken, Verdict::Taken, &[1.2]),
+            (Use::Taken, Verdict::Outside, &[2.0]),
+        ] {
+            for value in values {
+                assert_eq!(number.verdict(uses, *value), verdict, "{value}");
+            }
         }
-        for outside in [0.999, 1.501, -1.2, f64::INFINITY] {
-            assert_eq!(verdict(outside), Verdict::Outside, "{outside}");
-        }
-    }
-
-    #[test]
-    fn an_input_that_is_not_the_published_one_is_outside() {
-        assert_eq!(number().verdict(Use::Taken, 1.2), Verdict::Taken);
-        assert_eq!(number().verdict(Use::Taken, 2.0), Verdict::Outside);
     }
 
     #[test]
@@ -254,9 +256,11 @@ mod tests {
 
     #[test]
     fn a_number_without_a_value_is_neither_inside_nor_counted_as_with_mixes_of_the_command_line() {
-        let suite = examples::suite("mix", &["20 SGD, 20 BSGD"], &["linux", "fair", "mapper"]);
-        for tables in [&[][..], &[examples::table_of(&suite, &|_, _| 0.8)]] {
-            let lines = judged(tables);
+        for rows in [
+            &[][..],
+            &["mix | 20 SGD, 20 BSGD | linux 0.8 | fair 1 | mapper 0.8"],
+        ] {
+            let lines = judged(&tables_of(rows));
             assert!(lines.len() > 150);
             for line in &lines {
                 assert_eq!(line.verdict, Verdict::NotRun, "{} {}", line.id, line.what);
@@ -275,8 +279,7 @@ mod tests {
             ("mapper-fig2", &[]),
         ];
         for (name, expected) in papers {
-            let suite = examples::suite(name, &["SGD"], &["none"]);
-            let lines = judged(&[examples::table_of(&suite, &|_, _| 1.0)]);
+            let lines = judged(&tables_of(&[&format!("{name} | SGD | none 1")]));
             let judged = lines.iter().filter(|line| line.verdict != Verdict::NotRun);
             let ids: BTreeSet<&str> = judged.map(|line| line.id.as_str()).collect();
             assert_eq!(ids, expected.iter().copied().collect(), "{name}");
@@ -293,20 +296,18 @@ mod tests {
             assert!(lines.iter().any(|line| line.verdict == verdict));
         }
         assert!(lines.iter().any(|line| line.cause.is_some()));
-        for Line {
-            id, what, verdict, ..
-        } in lines.iter().filter(|line| line.cause.is_some())
-        {
-            assert_eq!(*verdict, Verdict::Outside, "{id} {what}");
-        }
-        for Line {
-            id, what, model, ..
-        } in &lines
-        {
+        for line in &lines {
+            let outside = line.verdict == Verdict::Outside;
+            assert!(outside || line.cause.is_none(), "{} {}", line.id, line.what);
             // What only services, only programs below their promise, or only policies that predict have.
-            let more = ["p99", "how far", "error of"].iter();
-            let needs_more = more.clone().any(|part| what.contains(part));
-            assert!(needs_more || model.is_some(), "{id} {what} has no value");
+            let more = ["p99", "how far", "error of"];
+            let needs_more = more.iter().any(|part| line.what.contains(part));
+            assert!(
+                needs_more || line.model.is_some(),
+                "{} {} has no value",
+                line.id,
+                line.what
+            );
         }
     }
 
@@ -314,12 +315,8 @@ mod tests {
     fn only_what_the_list_of_calibrating_targets_names_may_set_parameters() {
         let list = include_str!("../../../../tests/vectors/targets_calibration.json");
         let list: serde_json::Value = serde_json::from_str(list).unwrap();
-        let may: BTreeSet<&str> = list["targets"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|target| target["id"].as_str().unwrap())
-            .collect();
+        let may = list["targets"].as_array().unwrap().iter();
+        let may: BTreeSet<&str> = may.map(|target| target["id"].as_str().unwrap()).collect();
         let targets = published::targets().unwrap();
         let calibrating = targets.iter().filter(|of| of.uses == Use::Calibrate);
         let calibrating: BTreeSet<&str> = calibrating.map(|of| of.id.as_str()).collect();
@@ -349,25 +346,17 @@ mod tests {
 
     #[test]
     fn yes_and_no_are_words_and_have_no_band() {
-        let question = |model| Line {
-            low: 1.0,
-            high: 1.0,
-            model: Some(model),
-            ..line(Verdict::Inside, Use::Validate)
-        };
-        assert_eq!(question(1.0).shown(1.0), "yes");
-        assert_eq!(question(0.0).shown(0.0), "no");
-        assert_eq!(question(0.0).band(), "");
-        let number = line(Verdict::Inside, Use::Validate);
-        assert_eq!(number.shown(1.0), "1.000");
-        assert_eq!(number.band(), "1.000 to 1.500");
-        assert_eq!(number.shown(500.151), "500.2");
-        assert_eq!(number.shown(-20.69), "-20.69");
-        let count = Line {
-            low: 11.0,
-            high: 11.0,
-            ..number
-        };
-        assert_eq!(count.band(), "only 11.00");
+        for (low, high, band, value, expected) in [
+            (1.0, 1.0, "", 1.0, "yes"),
+            (1.0, 1.0, "", 0.0, "no"),
+            (1.0, 1.5, "1.000 to 1.500", 1.0, "1.000"),
+            (1.0, 1.5, "1.000 to 1.500", 500.151, "500.2"),
+            (1.0, 1.5, "1.000 to 1.500", -20.69, "-20.69"),
+            (11.0, 11.0, "only 11.00", 11.0, "11.00"),
+        ] {
+            let mut line = line(Verdict::Inside, Use::Validate);
+            (line.low, line.high) = (low, high);
+            assert_eq!((&*line.band(), &*line.shown(value)), (band, expected));
+        }
     }
 }

@@ -1,5 +1,4 @@
-use super::super::super::examples::{at_speed, ran, suite, table, table_of};
-use super::super::super::run_spec::RunResult;
+use super::super::super::examples::{changed_tables_of, tables_of};
 use super::super::book::tests::book;
 use super::super::published::targets;
 use super::*;
@@ -35,46 +34,15 @@ fn values(tables: &[SuiteTable], expected: &[(&str, f64)]) {
     }
 }
 
-/// A suite under four of MAPPER's policies.
-fn figure(name: &str, mixes: &[&str], run: &dyn Fn(&str, &str) -> RunResult) -> SuiteTable {
-    let policies = ["mapper-paper", "linux", "hill_climb", "fair"];
-    table(&suite(name, mixes, &policies), run)
-}
-
-/// A suite of one mix in which a policy has this speed.
-fn speeds(name: &str, mix: &str, policies: &[(&str, f64)]) -> SuiteTable {
-    let names: Vec<&str> = policies.iter().map(|(name, _)| *name).collect();
-    table_of(&suite(name, &[mix], &names), &|_, policy| {
-        let found = policies.iter().find(|(name, _)| *name == policy);
-        found.unwrap().1
-    })
-}
-
-/// A suite of one mix that takes these seconds under a policy, and each program as long.
-fn timed(name: &str, mix: &str, policies: &[(&str, f64)]) -> SuiteTable {
-    let names: Vec<&str> = policies.iter().map(|(name, _)| *name).collect();
-    table(&suite(name, &[mix], &names), &|mix, policy| {
-        let found = policies.iter().find(|(name, _)| *name == policy);
-        let mut run = at_speed(mix, 100.0 / found.unwrap().1);
-        run.elapsed_s = found.unwrap().1;
-        run
-    })
-}
-
-/// SGD and ALS at 0.9 and 0.4 under `own`, both at 0.5 under `other`; SVD at 0.8 and 1.
-fn two_mixes() -> SuiteTable {
-    let suite = suite("s", &["20 SGD, 20 ALS", "SVD"], &["own", "other"]);
-    table(&suite, &|mix, policy| match (mix, policy) {
-        ("SVD", "own") => at_speed(mix, 0.8),
-        ("SVD", _) => at_speed(mix, 1.0),
-        (_, "own") => ran(&[("SGD", 0.9), ("ALS", 0.4)]),
-        _ => at_speed(mix, 0.5),
-    })
+fn two_mixes() -> Vec<SuiteTable> {
+    tables_of(&[
+        "s | 20 SGD, 20 ALS | own 0.9 0.4 | other 0.5",
+        "s | SVD | own 0.8 | other 1",
+    ])
 }
 
 #[test]
 fn a_gain_is_of_suites_of_mixes_or_of_programs_and_none_without_both_policies() {
-    let tables = [two_mixes()];
     for (rest, expected) in [
         // 0.6 and 0.8 against 0.5 and 1.
         ("over = 'other'", (0.48_f64 / 0.5).sqrt() - 1.0),
@@ -97,13 +65,12 @@ fn a_gain_is_of_suites_of_mixes_or_of_programs_and_none_without_both_policies() 
     ] {
         let gain = format!("gain = {{ suites = ['s'], policy = 'own', {rest} }}");
         let another = gain.replace("'s'", "'another'");
-        values(&tables, &[(&gain, expected), (&another, NONE)]);
+        values(&two_mixes(), &[(&gain, expected), (&another, NONE)]);
     }
 }
 
 #[test]
 fn slowest_fastest_and_worst_are_of_programs_or_of_mixes_and_promises_of_programs() {
-    let tables = [two_mixes()];
     for (rest, expected) in [
         ("of = 'slowest'", (0.4_f64 * 0.8).sqrt()),
         ("of = 'fastest'", (0.9_f64 * 0.8).sqrt()),
@@ -120,7 +87,7 @@ fn slowest_fastest_and_worst_are_of_programs_or_of_mixes_and_promises_of_program
     ] {
         let one = format!("runs = {{ suites = ['s'], policy = 'own', {rest} }}");
         let two = one.replace("['s'", "['s', 'another'");
-        values(&tables, &[(&one, expected), (&two, NONE)]);
+        values(&two_mixes(), &[(&one, expected), (&two, NONE)]);
     }
 }
 
@@ -129,25 +96,21 @@ fn an_order_needs_every_step_and_every_value() {
     let least = "{ runs = { suites = ['s'], policy = 'own', of = 'slowest' } }";
     let most = least.replace("slowest", "fastest");
     let none = least.replace("own", "none");
-    let order = |values: &[&str]| format!("descending = [{}]", values.join(", "));
-    values(
-        &[two_mixes()],
-        &[
-            (&order(&[&most, least]), 1.0),
-            (&order(&[&most, least, least]), 0.0),
-            (&order(&[&most, &none, least]), NONE),
-        ],
-    );
-    let policies = ["mapper-paper", "linux", "hill_climb", "fair"];
-    for ([mapper, linux, climbing], held) in [
-        ([1.3, 1.2, 1.1], 1.0),
-        ([1.2, 1.3, 1.1], 0.0),
-        ([1.3, 1.2, 0.9], 0.0),
+    for (order, held) in [
+        ([&*most, least].as_slice(), 1.0),
+        (&[&most, least, least], 0.0),
+        (&[&most, &none, least], NONE),
+    ] {
+        let order = format!("descending = [{}]", order.join(", "));
+        values(&two_mixes(), &[(&order, held)]);
+    }
+    for (speeds, held) in [
+        ("mapper-paper 1.3 | linux 1.2 | hill_climb 1.1", 1.0),
+        ("mapper-paper 1.2 | linux 1.3 | hill_climb 1.1", 0.0),
+        ("mapper-paper 1.3 | linux 1.2 | hill_climb 0.9", 0.0),
     ] {
         // The fair share has a speed of 1 in everything that is made up.
-        let speed = [mapper, linux, climbing, 1.0];
-        let of: Vec<_> = policies.into_iter().zip(speed).collect();
-        let tables = [speeds("mapper-fig2", "SGD, ALS", &of)];
+        let tables = tables_of(&[&format!("mapper-fig2 | SGD, ALS | {speeds} | fair 1")]);
         values(
             &tables,
             &[("MP-5: MAPPER > Linux > hill climbing > fair", held)],
@@ -156,48 +119,76 @@ fn an_order_needs_every_step_and_every_value() {
 }
 
 #[test]
-fn promises_of_several_figures_are_counted_together_and_a_missing_figure_hides_them() {
-    let tables = ["mapper-fig2", "mapper-fig3"].map(|name| {
-        figure(name, &["SGD, ALS"], &|_, policy| match policy {
-            "mapper-paper" => ran(&[("SGD", 0.9), ("ALS", 0.84)]),
-            _ => ran(&[("SGD", 0.2), ("ALS", 0.3)]),
-        })
-    });
-    let [mapper, linux] = [
-        "MP-10: promises broken, MAPPER",
-        "MP-10: promises broken, Linux",
-    ];
-    values(&tables, &[(mapper, 2.0), (linux, 4.0)]);
-    values(&tables[..1], &[(mapper, NONE)]);
-}
-
-#[test]
-fn gains_of_figures_are_taken_mix_by_mix() {
-    let tables = [("mapper-fig2", 0.5), ("mapper-fig3", 2.0)];
-    let tables = tables
-        .map(|(name, own)| speeds(name, "SGD, ALS", &[("mapper-paper", own), ("linux", 0.5)]));
-    let of = |by: &str| {
-        let suites = "suites = ['mapper-fig2', 'mapper-fig3']";
-        format!("runs = {{ {suites}, policy = 'mapper-paper', over_each = 'linux', by = '{by}' }}")
+fn numbers_of_several_suites_are_taken_together_and_a_missing_one_hides_them() {
+    let of_both = |rest: &str| {
+        let suites = "suites = ['mapper-fig2', 'mapper-fig3'], policy = 'mapper-paper'";
+        format!("runs = {{ {suites}, over_each = 'linux', {rest} }}")
     };
-    values(
-        &tables,
-        &[
-            ("MP-7: gain over Linux, Figures 2 and 3", 1.0),
-            (&of("greatest"), 4.0),
-            (&of("least"), 1.0),
-        ],
-    );
+    let (greatest, least) = (of_both("by = 'greatest'"), of_both("by = 'least'"));
+    let times = "runs = { suites = ['nupoco-amd', 'nupoco-intel'], mixes = ['BT, FT'], policy = 'nupoco', \
+                 over_each = 'batch', of = 'elapsed_s' }";
+    for (rows, expected) in [
+        (
+            [
+                "mapper-fig2 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3",
+                "mapper-fig3 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3",
+            ],
+            &[
+                ("MP-10: promises broken, MAPPER", 2.0),
+                ("MP-10: promises broken, Linux", 4.0),
+            ][..],
+        ),
+        (
+            [
+                "mapper-fig2 | SGD, ALS | mapper-paper 0.5 | linux 0.5",
+                "mapper-fig3 | SGD, ALS | mapper-paper 2 | linux 0.5",
+            ],
+            &[
+                ("MP-7: gain over Linux, Figures 2 and 3", 1.0),
+                (&greatest, 4.0),
+                (&least, 1.0),
+            ],
+        ),
+        (
+            [
+                "nupoco-amd | BT, FT | nupoco 90s | batch 100s",
+                "nupoco-intel | BT, FT | nupoco 90s | batch 100s",
+            ],
+            &[(times, 0.9)],
+        ),
+        (
+            [
+                "sam-sens-ipc-low | 20 SGD | sam_mph 0.72",
+                "sam-fig4 | 20 SGD | sam_mph 0.9",
+            ],
+            &[("SM-10: IPC threshold 0.63: SGD", -0.2)],
+        ),
+        // Not of the same mix.
+        (
+            [
+                "sam-sens-ipc-low | 20 SGD | sam_mph 0.72",
+                "sam-fig4 | 20 PMF | sam_mph 0.9",
+            ],
+            &[("SM-10: IPC threshold 0.63: SGD", NONE)],
+        ),
+    ] {
+        let tables = tables_of(&rows);
+        values(&tables, expected);
+        for (text, _) in expected {
+            values(&tables[..1], &[(text, NONE)]);
+        }
+    }
 }
 
 #[test]
 fn the_best_count_of_cpus_is_what_the_search_gives_a_program_alone() {
-    let alone = suite("mapper-alone", &["SGD", "ALS"], &["oracle", "linux"]);
-    let tables = [table(&alone, &|mix, policy| {
-        let mut run = at_speed(mix, 1.0);
+    let rows = [
+        "mapper-alone | SGD | oracle 1 | linux 1",
+        "mapper-alone | ALS | oracle 1 | linux 1",
+    ];
+    let tables = changed_tables_of(&rows, &|_, policy, run| {
         run.apps[0].mean_cpus = if policy == "oracle" { 20.0 } else { 80.0 };
-        run
-    })];
+    });
     values(
         &tables,
         &[
@@ -210,15 +201,14 @@ fn the_best_count_of_cpus_is_what_the_search_gives_a_program_alone() {
 
 #[test]
 fn changes_per_second_are_of_mixes_of_so_many_programs_two_in_figure_2_more_in_figure_3() {
-    let more = ["SGD, ALS, SVD", "SGD, ALS, SVD, RBM"];
-    let tables = [("mapper-fig2", &["SGD, ALS"][..]), ("mapper-fig3", &more)];
-    let tables = tables.map(|(name, mixes)| {
-        figure(name, mixes, &|mix, _| {
-            let mut run = at_speed(mix, 1.0);
-            run.rewrites_per_s = run.apps.len() as f64;
-            run.moves_per_s = 10.0 * run.apps.len() as f64;
-            run
-        })
+    let rows = [
+        "mapper-fig2 | SGD, ALS | mapper-paper 1",
+        "mapper-fig3 | SGD, ALS, SVD | mapper-paper 1",
+        "mapper-fig3 | SGD, ALS, SVD, RBM | mapper-paper 1",
+    ];
+    let tables = changed_tables_of(&rows, &|_, _, run| {
+        run.rewrites_per_s = run.apps.len() as f64;
+        run.moves_per_s = 10.0 * run.rewrites_per_s;
     });
     for programs in [2, 3, 4] {
         let written = format!("MP-12: CPU sets written per second, {programs} programs");
@@ -231,14 +221,14 @@ fn changes_per_second_are_of_mixes_of_so_many_programs_two_in_figure_2_more_in_f
     values(&tables, &[(five, NONE)]);
 }
 
-/// A figure with memcached at `service` under MAPPER and at 0.8 under Linux, BSGD everywhere at 0.5.
-fn with_service(name: &str, service: f64) -> SuiteTable {
-    let suite = suite(name, &["memcached, BSGD"], &["mapper-paper", "linux"]);
-    table(&suite, &|_, policy| {
-        let speed = if policy == "linux" { 0.8 } else { service };
-        let mut run = ran(&[("memcached", speed), ("BSGD", 0.5)]);
-        run.apps[0].p99_s = Some(0.01 / speed);
-        run
+/// Figures with memcached at `service` under MAPPER and at 0.8 under Linux, BSGD everywhere at 0.5.
+fn with_service(figures: std::ops::RangeInclusive<u32>, service: f64) -> Vec<SuiteTable> {
+    let speeds = format!("mapper-paper {service} 0.5 | linux 0.8 0.5");
+    let rows = figures.map(|at| format!("mapper-fig{at} | memcached, BSGD | {speeds}"));
+    let rows: Vec<String> = rows.collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    changed_tables_of(&rows, &|_, _, run| {
+        run.apps[0].p99_s = Some(0.01 / run.apps[0].speed);
     })
 }
 
@@ -246,47 +236,67 @@ fn with_service(name: &str, service: f64) -> SuiteTable {
 fn only_services_count_where_services_are_meant_with_their_latency_that_is_lower_as_they_are_faster()
  {
     values(
-        &[with_service("mapper-fig6", 1.0)],
+        &with_service(6..=6, 1.0),
         &[
             ("MP-24: memcached with BSGD, MAPPER, p99 in ms", 10.0),
             ("MP-23: memcached with BSGD on Linux, p99 in ms", 12.5),
             ("MP-24: memcached's p99 below Linux's", 0.2),
         ],
     );
+    let [mapper, linux] =
+        ["MAPPER", "Linux"].map(|of| format!("MP-30: share of promises broken, {of}"));
+    let figures = with_service(2..=6, 0.9);
     values(
-        &[with_service("mapper-fig6", 0.9)],
+        &figures,
         &[
             ("MP-25: services of fair, MAPPER", 0.9),
             ("MP-26: services below their promise, MAPPER", 0.0),
             ("MP-26: services below their promise, Linux", 1.0),
+            // BSGD in each of the five.
+            (&mapper, 0.5),
+            (&linux, 1.0),
         ],
     );
+    values(&figures[1..], &[(&mapper, NONE)]);
 }
 
 #[test]
-fn the_share_of_broken_promises_needs_all_five_figures() {
-    let figures = (2..=6).map(|at| with_service(&format!("mapper-fig{at}"), 0.9));
-    let tables: Vec<SuiteTable> = figures.collect();
-    let mapper = "MP-30: share of promises broken, MAPPER";
-    let linux = "MP-30: share of promises broken, Linux";
-    // BSGD in each of the five.
-    values(&tables, &[(mapper, 0.5), (linux, 1.0)]);
-    values(&tables[1..], &[(mapper, NONE)]);
-}
-
-#[test]
-fn figure_7_is_mapper_over_nupoco() {
-    let policies = ["mapper-paper", "nupoco"];
-    let tables = [table_of(
-        &suite("mapper-fig7", &["BT, KM", "BT, FT"], &policies),
-        &|_, policy| if policy == "nupoco" { 0.8 } else { 0.6 },
-    )];
+fn the_first_mixes_named_ones_or_single_ones_count_where_they_are_meant() {
+    let fig5: Vec<String> = (1..=13)
+        .map(|at| {
+            format!(
+                "sam-fig5 | {at} SGD | sam_mph {} | linux 0.5",
+                if at > 11 { 5.0 } else { 0.6 }
+            )
+        })
+        .collect();
+    let fig5: Vec<&str> = fig5.iter().map(String::as_str).collect();
+    values(
+        &tables_of(&fig5),
+        &[("SM-6: mixes 1-11, SAM-MPH over Linux", 0.2)],
+    );
+    let fig6 = tables_of(&[
+        "sam-fig6 | SGD | sam_mph 0.6 | linux 0.5",
+        "sam-fig6 | ALS | sam_mph 0.8 | linux 0.5",
+        "sam-fig6 | SVD | sam_mph 0.7 | linux 0.5",
+    ]);
+    values(
+        &fig6,
+        &[
+            ("SM-8: 80 CPUs, least gain over Linux", 0.2),
+            ("SM-8: 80 CPUs, greatest gain over Linux", 0.6),
+        ],
+    );
+    let fig7 = tables_of(&[
+        "mapper-fig7 | BT, KM | mapper-paper 0.6 | nupoco 0.8",
+        "mapper-fig7 | BT, FT | mapper-paper 0.6 | nupoco 0.8",
+    ]);
     let over = |mixes: &str| {
         let rest = "policy = 'mapper-paper', over_each = 'nupoco'";
         format!("runs = {{ suites = ['mapper-fig7'], mixes = [{mixes}], {rest} }}")
     };
     values(
-        &tables,
+        &fig7,
         &[
             (&over("'BT, KM', 'BT, FT'"), 0.75),
             (&over("'BT, KM', 'EP, KM'"), NONE),
@@ -296,61 +306,16 @@ fn figure_7_is_mapper_over_nupoco() {
 }
 
 #[test]
-fn of_sam_mphs_figures_the_first_eleven_mixes_or_single_ones_count_where_they_are_meant() {
-    let names: Vec<String> = (1..=13).map(|at| format!("{at} SGD")).collect();
-    let mixes: Vec<&str> = names.iter().map(String::as_str).collect();
-    let fig5 = suite("sam-fig5", &mixes, &["sam_mph", "linux"]);
-    let fig5 = table_of(&fig5, &|mix, policy| match (mix, policy) {
-        (_, "linux") => 0.5,
-        ("12 SGD" | "13 SGD", _) => 5.0,
-        _ => 0.6,
-    });
-    let fig6 = suite("sam-fig6", &["SGD", "ALS", "SVD"], &["sam_mph", "linux"]);
-    let fig6 = table_of(&fig6, &|mix, policy| match (mix, policy) {
-        (_, "linux") => 0.5,
-        ("SGD", _) => 0.6,
-        ("ALS", _) => 0.8,
-        _ => 0.7,
-    });
-    values(
-        &[fig5, fig6],
-        &[
-            ("SM-6: mixes 1-11, SAM-MPH over Linux", 0.2),
-            ("SM-8: 80 CPUs, least gain over Linux", 0.2),
-            ("SM-8: 80 CPUs, greatest gain over Linux", 0.6),
-        ],
-    );
-}
-
-#[test]
-fn what_a_threshold_does_is_of_the_same_mix_with_the_usual_one() {
-    let tables = [("sam-sens-ipc-low", 0.72), ("sam-fig4", 0.9)];
-    let tables = tables.map(|(name, speed)| speeds(name, "20 SGD", &[("sam_mph", speed)]));
-    let threshold = "SM-10: IPC threshold 0.63: SGD";
-    values(&tables, &[(threshold, -0.2)]);
-    values(&tables[..1], &[(threshold, NONE)]);
-    let other = speeds("sam-fig4", "20 PMF", &[("sam_mph", 0.9)]);
-    values(&[tables[0].clone(), other], &[(threshold, NONE)]);
-}
-
-#[test]
-fn total_time_is_of_that_under_linux_and_turnaround_is_what_is_saved() {
-    let suite = suite("nupoco-amd", &["BT, FT", "BT, SP"], &["nupoco", "linux"]);
-    let tables = [table(&suite, &|mix, policy| {
-        let seconds = match (mix, policy) {
-            (_, "linux") => 100.0,
-            ("BT, FT", _) => 80.0,
-            _ => 125.0,
-        };
-        let mut run = at_speed(mix, 100.0 / seconds);
-        run.elapsed_s = seconds;
-        run
-    })];
+fn times_are_of_those_under_another_policy_and_speedups_are_summed_before() {
+    let amd = tables_of(&[
+        "nupoco-amd | BT, FT | nupoco 80s | linux 100s",
+        "nupoco-amd | BT, SP | nupoco 125s | linux 100s",
+    ]);
     let of = |rest| {
         format!("runs = {{ suites = ['nupoco-amd'], policy = 'nupoco', of = 'elapsed_s', {rest} }}")
     };
     values(
-        &tables,
+        &amd,
         &[
             (&of("mixes = ['BT, FT'], over = 'linux', by = 'only'"), 0.8),
             (&of("mixes = ['BT, KM'], over = 'linux', by = 'only'"), NONE),
@@ -359,81 +324,55 @@ fn total_time_is_of_that_under_linux_and_turnaround_is_what_is_saved() {
             ("NU-9: shorter turnaround, AMD", 0.0),
         ],
     );
-}
-
-#[test]
-fn times_are_compared_over_all_suites_with_all_other_policies_and_with_scaf() {
-    let batch = [("nupoco", 90.0), ("batch", 100.0)];
-    let tables = ["nupoco-amd", "nupoco-intel"].map(|name| timed(name, "BT, FT", &batch));
-    let text = "runs = { suites = ['nupoco-amd', 'nupoco-intel'], mixes = ['BT, FT'], policy = 'nupoco', \
-                over_each = 'batch', of = 'elapsed_s' }";
-    values(&tables, &[(text, 0.9)]);
-    values(&tables[..1], &[(text, NONE)]);
     // As good as tied is best, too.
-    for (equal, held) in [(85.0, 1.0), (90.5, 1.0), (92.0, 0.0)] {
-        let others = ["nupoco_greedy", "scalability-plain", "batch", "linux"].map(|of| (of, 100.0));
-        let policies = [&[("equal", equal), ("nupoco", 90.0)][..], &others].concat();
-        let tables = [timed("nupoco-intel", "BT, KM", &policies)];
+    for (equal, held) in [("85", 1.0), ("90.5", 1.0), ("92", 0.0)] {
+        let others = "nupoco_greedy 100s | scalability-plain 100s | batch 100s | linux 100s";
+        let tables = tables_of(&[&format!(
+            "nupoco-intel | BT, KM | equal {equal}s | nupoco 90s | {others}"
+        )]);
         values(
             &tables,
             &[("NU-13: Equal is best in scenario 8 on Intel", held)],
         );
     }
-    for (greatest, held) in [(90.0, 1.0), (110.0, 0.0)] {
-        let policies = [("equal", 80.0), ("max_speedup", greatest), ("scaf", 100.0)];
+    for (greatest, held) in [("90", 1.0), ("110", 0.0)] {
+        let tables = tables_of(&[&format!(
+            "cooperative-fig4 | BT, FT | equal 80s | max_speedup {greatest}s | scaf 100s"
+        )]);
         let slower = "CPR-3: SCAF (approximation) slower than Equal and max speedup";
-        values(
-            &[timed("cooperative-fig4", "BT, FT", &policies)],
-            &[(slower, held)],
-        );
+        values(&tables, &[(slower, held)]);
     }
-}
-
-#[test]
-fn speedups_are_summed_before_they_are_compared_with_the_greatest() {
-    let suite = suite("cooperative-amd", &["BT", "FT"], &["equal", "max_speedup"]);
-    let tables = [table_of(&suite, &|mix, policy| match (mix, policy) {
-        ("BT", "equal") => 3.0,
-        ("FT", "equal") => 6.0,
-        ("BT", _) => 4.0,
-        _ => 8.0,
-    })];
-    values(&tables, &[("CPR-1: Equal, of max speedup", 0.75)]);
+    let speedups = tables_of(&[
+        "cooperative-amd | BT | equal 3 | max_speedup 4",
+        "cooperative-amd | FT | equal 6 | max_speedup 8",
+    ]);
+    values(&speedups, &[("CPR-1: Equal, of max speedup", 0.75)]);
 }
 
 #[test]
 fn nucores_static_allocation_is_compared_on_both_machines_and_errors_are_means_over_programs() {
-    let tables = [("nucore-amd", 48, 24.0), ("nucore-intel", 32, 32.0)];
-    let tables = tables.map(|(name, cpus, held)| {
-        let policies = ["nucore-static", "nucore", "linux"];
-        let suite = suite(name, &["mg-resid", "mg-rprj3"], &policies);
-        let mut table = table(&suite, &|mix, policy| {
-            let mut run = at_speed(
-                mix,
-                match policy {
-                    "nucore-static" => 1.5,
-                    "nucore" => 1.2,
-                    _ => 1.0,
-                },
-            );
-            run.apps[0].mean_cpus = if policy == "nucore-static" { held } else { 1.0 };
-            run.bandwidth_error = (policy == "nucore-static").then_some(BandwidthError {
-                local: 0.3,
-                between: 0.0,
-                total: if mix == "mg-rprj3" { 0.3 } else { 0.1 },
-            });
-            run
+    let rows = [
+        "nucore-amd | mg-resid | nucore-static 1.5 | nucore 1.2 | linux 1",
+        "nucore-amd | mg-rprj3 | nucore-static 1.5 | nucore 1.2 | linux 1",
+        "nucore-intel | mg-resid | nucore-static 1.5 | nucore 1.2 | linux 1",
+        "nucore-intel | mg-rprj3 | nucore-static 1.5 | nucore 1.2 | linux 1",
+    ];
+    let mut tables = changed_tables_of(&rows, &|mix, policy, run| {
+        run.apps[0].mean_cpus = if policy == "nucore-static" { 24.0 } else { 1.0 };
+        run.bandwidth_error = (policy == "nucore-static").then_some(BandwidthError {
+            local: 0.3,
+            between: 0.0,
+            total: if mix == "mg-rprj3" { 0.3 } else { 0.1 },
         });
-        table.cpus = cpus;
-        table
     });
+    (tables[0].cpus, tables[1].cpus) = (48, 24);
     values(
         &tables,
         &[
             ("NC-2: over all cores", 1.5),
             ("NC-3: mg.D-resid over all cores, Intel", 1.5),
             ("NC-3: streamcluster over all cores, Intel", NONE),
-            // Half of 48 and all of 32.
+            // Half of 48 and all of 24.
             ("NC-2: share of the cores", 0.75),
             ("NC-6: error of all bandwidth, AMD", 0.2),
         ],
