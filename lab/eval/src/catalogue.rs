@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use mapper_report::table::texts;
 use mapper_sim::presets::{self, Apps, Machines, PresetError};
-use mapper_sim::{Machine, MachineSpec};
+use mapper_sim::{AppModel, Machine, MachineSpec};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,22 +29,19 @@ impl Catalogue {
     }
 
     pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
-        let own = own(path, "applications", "apps", presets::read_apps)?;
-        for name in own.keys() {
-            check_name(name)
-                .with_context(|| format!("read applications from {}", path.display()))?;
-        }
+        let check = |name: &String, _: &AppModel| check_name(name);
+        let own = own(path, "applications", "apps", presets::read_apps, check)?;
         self.apps.extend(own);
         Ok(())
     }
 
     pub(super) fn add_machines(&mut self, path: &Path) -> anyhow::Result<()> {
-        let own: Machines = own(path, "machines", "machines", presets::read_machines)?;
-        for (name, spec) in own {
-            Machine::new(&name, spec.clone())
-                .with_context(|| format!("read machines from {}", path.display()))?;
-            self.machines.insert(name, spec);
-        }
+        let check = |name: &String, spec: &MachineSpec| {
+            Machine::new(name, spec.clone())?;
+            Ok(())
+        };
+        let own = own(path, "machines", "machines", presets::read_machines, check)?;
+        self.machines.extend(own);
         Ok(())
     }
 
@@ -84,19 +81,19 @@ fn own<T>(
     what: &str,
     presets: &str,
     read: fn(&str) -> Result<BTreeMap<String, T>, PresetError>,
+    check: impl Fn(&String, &T) -> anyhow::Result<()>,
 ) -> anyhow::Result<BTreeMap<String, T>> {
-    let place = || {
-        format!(
-            "read {what} from {}, which is to be written like lab/sim/presets/{presets}.toml",
-            path.display()
-        )
-    };
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("--{presets}: read {}: give another file", path.display()))?;
-    let found = read(&text).with_context(place)?;
+    let shown = path.display();
+    let form = format!("which is to be written like lab/sim/presets/{presets}.toml");
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("--{presets}: read {shown}: give another file"))?;
+    let found = read(&text).with_context(|| format!("read {what} from {shown}, {form}"))?;
     if found.is_empty() {
-        bail!("{}: there are none", place());
+        bail!("read {what} from {shown}, {form}: there are none");
     }
+    let mut entries = found.iter();
+    let checked = entries.try_for_each(|(name, entry)| check(name, entry));
+    checked.with_context(|| format!("read {what} from {shown}"))?;
     Ok(found)
 }
 

@@ -74,7 +74,7 @@ pub(super) fn judged(tables: &[SuiteTable]) -> Vec<Line> {
         tables,
         model: model(),
     };
-    targets::judge(&book, targets::Explained::of_newest()).unwrap()
+    targets::judge(&book, Some(protocol().version)).unwrap()
 }
 
 /// A short run of these programs on a machine.

@@ -10,6 +10,7 @@ use super::run_spec::{Results, RunResult, RunSpec};
 use anyhow::{Context as _, bail};
 use mapper_report::output::say;
 use mapper_report::progress::Progress;
+use mapper_report::table::texts;
 use mapper_report::workspace;
 use std::fs;
 use std::path::PathBuf;
@@ -59,7 +60,12 @@ pub(super) fn execute(plan: &Plan, fresh: bool) -> anyhow::Result<Done> {
     let runs = wanted.len();
     let progress = Progress::start("runs", runs)?;
     progress.say_count();
-    let found = compute(&Arc::new(wanted), &Arc::new(store), &progress)?;
+    let work = Work {
+        wanted,
+        store,
+        next: AtomicUsize::new(0),
+    };
+    let found = compute(&Arc::new(work), &progress)?;
     progress.say_count();
     progress.finish();
     let left_out = runs - found.len();
@@ -78,21 +84,14 @@ type Found = (String, anyhow::Result<RunResult>);
 
 /// Computes runs side by side until all are finished or the user stops it; then at most [`GRACE`] goes by until
 /// what there is comes back. A run that is still under way by then ends with the process.
-fn compute(
-    wanted: &Arc<Vec<(String, Arc<RunSpec>)>>,
-    store: &Arc<Store>,
-    progress: &Progress,
-) -> anyhow::Result<Vec<Found>> {
-    let next = Arc::new(AtomicUsize::new(0));
+fn compute(work: &Arc<Work>, progress: &Progress) -> anyhow::Result<Vec<Found>> {
     let (send, receive) = mpsc::channel();
     let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers: Vec<_> = (0..count)
-        .map(|_| {
-            let (wanted, store) = (Arc::clone(wanted), Arc::clone(store));
-            let (next, send) = (Arc::clone(&next), send.clone());
-            thread::spawn(move || work(&wanted, &store, &next, &send))
-        })
-        .collect();
+    let worker = |_| {
+        let (work, send) = (Arc::clone(work), send.clone());
+        thread::spawn(move || work.go(&send))
+    };
+    let workers: Vec<_> = (0..count).map(worker).collect();
     drop(send);
     let mut found = Vec::new();
     let mut stopping: Option<Instant> = None;
@@ -119,26 +118,31 @@ fn compute(
     Ok(found)
 }
 
-fn work(
-    wanted: &[(String, Arc<RunSpec>)],
-    store: &Store,
-    next: &AtomicUsize,
-    send: &mpsc::Sender<Found>,
-) {
-    while !STOPPED.load(Ordering::Relaxed) {
-        let Some((key, spec)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else {
-            break;
-        };
-        let result = spec.run().with_context(|| {
-            let names: Vec<&str> = spec.members.iter().map(|m| m.name.as_str()).collect();
-            format!("{} under {}", names.join(", "), spec.policy)
-        });
-        if let Ok(result) = &result {
-            store.put(key, result);
-        }
-        if send.send((key.clone(), result)).is_err() {
-            // Nobody waits any more.
-            break;
+/// Runs that are to be computed, with the place of the next.
+struct Work {
+    wanted: Vec<(String, Arc<RunSpec>)>,
+    store: Store,
+    next: AtomicUsize,
+}
+
+impl Work {
+    fn go(&self, send: &mpsc::Sender<Found>) {
+        while !STOPPED.load(Ordering::Relaxed) {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some((key, spec)) = self.wanted.get(next) else {
+                break;
+            };
+            let result = spec.run().with_context(|| {
+                let names = texts(spec.members.iter().map(|member| &member.name));
+                format!("{} under {}", names.join(", "), spec.policy)
+            });
+            if let Ok(result) = &result {
+                self.store.put(key, result);
+            }
+            if send.send((key.clone(), result)).is_err() {
+                // Nobody waits any more.
+                break;
+            }
         }
     }
 }

@@ -40,48 +40,43 @@ pub(super) fn governor(
         _ => spec.interval_s,
     };
     let overhead = overhead(policy, spec);
-    let controlled = |decides| Controlled::new(decides, interval_s, overhead);
     let topology = || machine.topology().clone();
-    let controlled = match &policy.kind {
+    let decides: Box<dyn Governor> = match &policy.kind {
         Kind::Core {
             allocation,
             mapping,
         } => {
             let config = config(spec, machine, allocation, mapping)?;
-            let controller = Controller::new(config, topology())?;
-            within_budget(controlled(Box::new(controller)), spec)
+            Box::new(Controller::new(config, topology())?)
         }
         Kind::Next { parts, .. } => {
             let config = config(spec, machine, mapper_next::NAME, "sam_mph")?;
             let own = MapperNext::with(config.allocate.clone(), Rules::of(*parts));
-            let controller = Controller::new(config, topology())?.with_allocation(Box::new(own));
-            within_budget(controlled(Box::new(controller)), spec)
+            Box::new(Controller::new(config, topology())?.with_allocation(Box::new(own)))
         }
         Kind::NucoreByNode => {
             let mut config = config(spec, machine, "nucore", "linear")?;
             config.allocate.memory.profiled_on = ProfiledOn::OneCpuOfEachNode;
-            controlled(Box::new(Controller::new(config, topology())?))
-        }
-        Kind::Shipped => controlled(Box::new(Shipped::new(machine, spec.seed))),
-        Kind::SamPerTask => {
-            let sharing = MachineProfile::default().sharing_high_per_cycle;
-            let sharing = spec.sharing_high.unwrap_or(sharing);
-            controlled(Box::new(SamPerTask::new(machine, sharing)))
+            Box::new(Controller::new(config, topology())?)
         }
         Kind::PlainScalability => {
             let config = config(spec, machine, "scalability", "linear")?;
             let plain = Scalability::without_memory(config.allocate.clone());
-            let controller = Controller::new(config, topology())?.with_allocation(Box::new(plain));
-            controlled(Box::new(controller))
+            Box::new(Controller::new(config, topology())?.with_allocation(Box::new(plain)))
+        }
+        Kind::Shipped => Box::new(Shipped::new(machine, spec.seed)),
+        Kind::SamPerTask => {
+            let sharing = MachineProfile::default().sharing_high_per_cycle;
+            Box::new(SamPerTask::new(
+                machine,
+                spec.sharing_high.unwrap_or(sharing),
+            ))
         }
         _ => return Ok(None),
     };
-    Ok(Some(Box::new(controlled)))
-}
-
-fn within_budget(controlled: Controlled, spec: &RunSpec) -> Controlled {
-    match spec.overhead_budget {
+    let controlled = Controlled::new(decides, interval_s, overhead);
+    Ok(Some(Box::new(match spec.overhead_budget {
         Some(budget) => controlled.within(budget),
         None => controlled,
-    }
+    })))
 }

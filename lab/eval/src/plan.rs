@@ -9,7 +9,7 @@ use super::setting::Setting;
 use anyhow::{Context as _, ensure};
 use mapper_report::table::texts;
 use mapper_sim::Machine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -66,10 +66,11 @@ impl Plan {
         let (name, machine) = (&suite.name, catalogue.machine(&suite.machine));
         let machine = machine.with_context(|| format!("suite {name}"))?;
         let mut cpus = Machine::new(&suite.machine, machine.clone())?.contexts();
-        for (at, policy) in suite.policies.iter().enumerate() {
-            let twice = suite.policies[..at].contains(policy);
+        let mut seen = BTreeSet::new();
+        for policy in &suite.policies {
+            let once = seen.insert(policy);
             ensure!(
-                !twice,
+                once,
                 "suite {name} names policy {policy} twice: leave one out"
             );
         }

@@ -6,6 +6,7 @@ use mapper_allocate::mapper_next::rules::Parts;
 use mapper_report::table::texts;
 use mapper_sim::Lending;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 /// What a policy needs of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -108,10 +109,11 @@ static POLICIES: Kept<Policies> = Kept::new(|| read(include_str!("../data/polici
 
 fn read(text: &str) -> anyhow::Result<Policies> {
     let read: Policies = data::read("policies.toml", text)?;
-    for (at, Policy { name, .. }) in read.policy.iter().enumerate() {
-        let twice = read.policy[..at].iter().any(|other| other.name == *name);
+    let mut seen = BTreeSet::new();
+    for Policy { name, .. } in &read.policy {
+        let once = seen.insert(name);
         ensure!(
-            !twice,
+            once,
             "lab/eval/data/policies.toml: name {name:?} stands there twice"
         );
     }

@@ -53,17 +53,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         },
     };
     let version = protocol.version;
-    let explained = match settings.is_empty() {
-        true => targets::Explained::AsProtocol { version },
-        false => targets::Explained::Departing,
-    };
+    let unchanged = settings.is_empty().then_some(version);
     let evaluation = Evaluation {
         protocol: &protocol,
         protocol_sha256: &protocol.sha256,
         settings: &settings,
         suites: &tables,
         nucore_table1: Table1::all(&tables)?,
-        targets: &targets::judge(&book, explained)?,
+        targets: &targets::judge(&book, unchanged)?,
         unjudged: &targets::unjudged()?,
         standings: &standing::standings(&tables),
         validity: &checked.findings,
@@ -131,15 +128,13 @@ mod tests {
 
     #[test]
     fn a_stopped_evaluation_says_how_to_continue_and_a_fresh_one_not_to_start_over() {
-        let stopped = |fresh| Stopped {
-            done: 34,
-            wanted: 72,
-            next: next(fresh),
-        };
-        let lines_shown = stopped(false).to_string();
-        assert!(lines_shown.contains("34 of 72 runs done"), "{lines_shown}");
-        let same = "the same command continues from there";
-        assert!(lines_shown.ends_with(same), "{lines_shown}");
-        assert!(stopped(true).to_string().contains("without --fresh"));
+        let (done, wanted) = (34, 72);
+        for (fresh, how) in [(false, "same command continues"), (true, "without --fresh")] {
+            let next = next(fresh);
+            let shown = Stopped { done, wanted, next }.to_string();
+            assert!(shown.contains("34 of 72 runs done"), "{shown}");
+            assert!(shown.contains(how), "{shown}");
+            assert!(shown.ends_with("continues from there"), "{shown}");
+        }
     }
 }

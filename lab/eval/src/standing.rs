@@ -30,7 +30,7 @@ pub(super) struct Stand {
 }
 
 /// Promises: shares of the speed under the static fair share.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(super) struct Promises {
     pub(super) given: usize,
     /// By the mean of the running times over the seeds.
@@ -90,16 +90,14 @@ pub(super) fn kept_in_all(standings: &[Standing]) -> Option<String> {
         let stand = standing.policies.iter().find(|stand| stand.policy == OWN)?;
         stand.promises
     };
-    let all = standings
-        .iter()
-        .filter_map(own)
-        .reduce(|sum, next| Promises {
-            given: sum.given + next.given,
-            broken: sum.broken + next.broken,
-            runs: sum.runs + next.runs,
-            runs_broken: sum.runs_broken + next.runs_broken,
-            worst_of_fair: sum.worst_of_fair.min(next.worst_of_fair),
-        })?;
+    let add = |sum: Promises, next: Promises| Promises {
+        given: sum.given + next.given,
+        broken: sum.broken + next.broken,
+        runs: sum.runs + next.runs,
+        runs_broken: sum.runs_broken + next.runs_broken,
+        worst_of_fair: sum.worst_of_fair.min(next.worst_of_fair),
+    };
+    let all = standings.iter().filter_map(own).reduce(add)?;
     Some(format!(
         "{OWN} in all of them: {} of {} promises broken by the mean of the seeds, {} of {} seed by seed; the \
          lowest speed is {:.3} of the static fair share",
@@ -109,31 +107,27 @@ pub(super) fn kept_in_all(standings: &[Standing]) -> Option<String> {
 
 /// The suites in which the own policy was run, each with what it promised.
 pub(super) fn standings(tables: &[SuiteTable]) -> Vec<Standing> {
-    let of_interest =
-        |policy: &&String| policy.starts_with(OWN) || [PRINTED, CEILING].contains(&policy.as_str());
-    tables
-        .iter()
-        .filter(|table| table.suite.policies.iter().any(|p| p.starts_with(OWN)))
-        .map(|table| {
-            let mut policies: Vec<&String> =
-                table.suite.policies.iter().filter(of_interest).collect();
-            policies.sort_by_key(|policy| !policy.starts_with(OWN));
-            let stand = |policy: &String| {
-                Some(Stand {
-                    policy: policy.clone(),
-                    value: *table.overall.get(policy)?,
-                    promises: (policy != CEILING)
-                        .then(|| promises(table, policy))
-                        .flatten(),
-                })
-            };
-            Standing {
-                suite: table.suite.name.clone(),
-                policies: policies.into_iter().filter_map(stand).collect(),
-                best_known: best_known(table),
-            }
+    let is_own = |policy: &&String| policy.starts_with(OWN);
+    let is_other = |policy: &&String| [PRINTED, CEILING].contains(&policy.as_str());
+    let standing = |table: &SuiteTable| {
+        let policies = || table.suite.policies.iter();
+        let stand = |policy: &String| {
+            let promises = || promises(table, policy);
+            Some(Stand {
+                policy: policy.clone(),
+                value: *table.overall.get(policy)?,
+                promises: (policy != CEILING).then(promises).flatten(),
+            })
+        };
+        policies().find(is_own)?;
+        let ordered = policies().filter(is_own).chain(policies().filter(is_other));
+        Some(Standing {
+            suite: table.suite.name.clone(),
+            policies: ordered.filter_map(stand).collect(),
+            best_known: best_known(table),
         })
-        .collect()
+    };
+    tables.iter().filter_map(standing).collect()
 }
 
 fn best_known(table: &SuiteTable) -> Option<f64> {
@@ -144,11 +138,8 @@ fn best_known(table: &SuiteTable) -> Option<f64> {
 fn promises(table: &SuiteTable, policy: &str) -> Option<Promises> {
     let promised = table.promised;
     let mut promises = Promises {
-        given: 0,
-        broken: 0,
-        runs: 0,
-        runs_broken: 0,
         worst_of_fair: f64::INFINITY,
+        ..Promises::default()
     };
     for row in &table.mixes {
         for app in &row.policies.get(policy)?.apps {

@@ -92,49 +92,36 @@ pub(super) fn quarters() -> Vec<Variation> {
         ("memory bandwidth", |s, x| s.machine.memory_bytes_per_s *= x),
     ];
     let both = |(name, set): (&str, Set)| {
-        [("-25 %", 0.75), ("+25 %", 1.25)].map(|(sign, to)| Variation {
-            name: format!("{name} {sign}"),
-            kind: VariationKind::Moved,
-            set,
-            to,
-        })
+        let of = |sign, to| variation(format!("{name} {sign}"), VariationKind::Moved, set, to);
+        [of("-25 %", 0.75), of("+25 %", 1.25)]
     };
     parameters.into_iter().flat_map(both).collect()
 }
 
-fn variations() -> Vec<Variation> {
-    let variation = |name: &str, kind, set: Set, to| Variation {
-        name: name.into(),
+fn variation(name: impl Into<String>, kind: VariationKind, set: Set, to: f64) -> Variation {
+    let name = name.into();
+    Variation {
+        name,
         kind,
         set,
         to,
-    };
-    let ablated = [
-        variation("as it is", VariationKind::Baseline, |_, _| {}, 0.0),
-        variation(
-            "no sharing of data",
-            VariationKind::NoSharing,
-            |s, x| programs(s, |app| app.sharing_stalls = x),
-            0.0,
-        ),
-        variation(
-            "no serial parts",
-            VariationKind::NoSerial,
-            |s, x| programs(s, |app| app.serial_share = x),
-            0.0,
-        ),
+    }
+}
+
+fn variations() -> Vec<Variation> {
+    use VariationKind::{Baseline, Moved, NoSerial, NoSharing};
+    let no_sharing: Set = |s, x| programs(s, |app| app.sharing_stalls = x);
+    let no_serial: Set = |s, x| programs(s, |app| app.serial_share = x);
+    let first: Set = |s, x| s.constants.time_sharing = x;
+    let first_name = format!("time sharing {FIRST_TIME_SHARING}, as before it was calibrated");
+    let mut all = vec![
+        variation("as it is", Baseline, |_, _| {}, 0.0),
+        variation("no sharing of data", NoSharing, no_sharing, 0.0),
+        variation("no serial parts", NoSerial, no_serial, 0.0),
     ];
-    let first = variation(
-        &format!("time sharing {FIRST_TIME_SHARING}, as before it was calibrated"),
-        VariationKind::Moved,
-        |s, x| s.constants.time_sharing = x,
-        FIRST_TIME_SHARING,
-    );
-    ablated
-        .into_iter()
-        .chain(quarters())
-        .chain([first])
-        .collect()
+    all.extend(quarters());
+    all.push(variation(first_name, Moved, first, FIRST_TIME_SHARING));
+    all
 }
 
 #[derive(Default)]
@@ -385,12 +372,8 @@ mod tests {
             table.overall = means.filter(|(_, speed)| *speed != MISSING).collect();
             table
         });
-        let variations = [VariationKind::Baseline, kind].map(|kind| Variation {
-            name: "v".into(),
-            kind,
-            set: |_, _| {},
-            to: 0.0,
-        });
+        let kinds = [VariationKind::Baseline, kind];
+        let variations = kinds.map(|kind| variation("v", kind, |_, _| {}, 0.0));
         let findings = judge(&variations, &tables);
         // Two of the model as it is.
         assert!(findings[..2].iter().all(|finding| finding.held));

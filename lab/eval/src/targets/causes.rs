@@ -21,15 +21,6 @@ pub(crate) struct Cause {
     pub(crate) version: u32,
 }
 
-/// What an evaluation is, to which causes are attached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Explained {
-    /// What a protocol of this version says, and nothing else.
-    AsProtocol { version: u32 },
-    /// Something of it was changed: its numbers may lie outside for another reason.
-    Departing,
-}
-
 /// All causes. The first that fits a number is meant.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,27 +40,16 @@ impl Causes {
         Ok(causes)
     }
 
-    /// Those that hold of an evaluation: all, if it is made as they were found, or none.
-    pub(super) fn of_evaluation(mut self, explained: Explained) -> Self {
-        let version = self.version;
-        if explained != (Explained::AsProtocol { version }) {
-            self.all.clear();
-        }
+    /// Those that hold of what a protocol of this version says and nothing else: all, if they were found under it.
+    /// None hold where something was changed: numbers may lie outside for another reason.
+    pub(super) fn of_evaluation(mut self, version: Option<u32>) -> Self {
+        self.all.retain(|_| version == Some(self.version));
         self
     }
 
     pub(super) fn of(&self, id: &str, what: &str) -> Option<&Cause> {
         let fits = |cause: &&Cause| cause.id == id && what.starts_with(&cause.begins);
         self.all.iter().find(fits)
-    }
-}
-
-#[cfg(test)]
-impl Explained {
-    /// An evaluation as the causes were found.
-    pub(crate) fn of_newest() -> Self {
-        let version = Causes::read().expect("causes that are compiled in").version;
-        Self::AsProtocol { version }
     }
 }
 

@@ -13,7 +13,6 @@ mod published;
 mod situation;
 
 pub(super) use book::Book;
-pub(super) use causes::Explained;
 use causes::{Cause, Causes};
 use published::Number;
 pub(super) use published::{Unjudged, Use, unjudged};
@@ -153,8 +152,9 @@ impl Line {
 }
 
 /// Every target, those outside first, then those inside, then inputs.
-pub(super) fn judge(book: &Book<'_>, explained: Explained) -> anyhow::Result<Vec<Line>> {
-    let causes = Causes::read()?.of_evaluation(explained);
+/// Causes are given where nothing departs from the protocol of this version.
+pub(super) fn judge(book: &Book<'_>, version: Option<u32>) -> anyhow::Result<Vec<Line>> {
+    let causes = Causes::read()?.of_evaluation(version);
     let mut lines = Vec::new();
     for target in published::targets()? {
         for number in target.numbers {
@@ -335,13 +335,11 @@ mod tests {
             tables: &tables,
             model: examples::model(),
         };
-        let explained = |explained| {
-            let lines = judge(&book, explained).unwrap();
-            lines.iter().any(|line| line.cause.is_some())
-        };
-        assert!(explained(Explained::of_newest()));
-        assert!(!explained(Explained::Departing));
-        assert!(!explained(Explained::AsProtocol { version: 1 }));
+        let newest = examples::protocol().version;
+        for (version, explained) in [(Some(newest), true), (None, false), (Some(1), false)] {
+            let lines = judge(&book, version).unwrap();
+            assert_eq!(lines.iter().any(|line| line.cause.is_some()), explained);
+        }
     }
 
     #[test]

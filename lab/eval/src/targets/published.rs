@@ -10,25 +10,19 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../data/published/", $name)))
+    };
+}
+
 /// The files, in the order in which their numbers are reported.
 const FILES: [(&str, &str); 5] = [
-    (
-        "mapper.toml",
-        include_str!("../../data/published/mapper.toml"),
-    ),
-    ("sam.toml", include_str!("../../data/published/sam.toml")),
-    (
-        "nupoco.toml",
-        include_str!("../../data/published/nupoco.toml"),
-    ),
-    (
-        "nucore.toml",
-        include_str!("../../data/published/nucore.toml"),
-    ),
-    (
-        "exact.toml",
-        include_str!("../../data/published/exact.toml"),
-    ),
+    file!("mapper.toml"),
+    file!("sam.toml"),
+    file!("nupoco.toml"),
+    file!("nucore.toml"),
+    file!("exact.toml"),
 ];
 
 /// What is judged nowhere.
