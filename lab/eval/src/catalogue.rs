@@ -169,20 +169,18 @@ mod tests {
     fn an_error_in_a_file_is_reported_once_with_its_place_and_the_form() {
         let presets = include_str!("../../sim/presets/machines.toml");
         let none = presets.replacen("sockets = 4", "sockets = 0", 1);
-        let cases: [(&str, Add, &[&str]); 5] = [
-            (
-                "[X]\nipc0 = 1.0\n",
-                Catalogue::add_apps,
-                &["line 1", "missing field", "lab/sim/presets/apps.toml"],
-            ),
+        let (apps, machines): (Add, Add) = (Catalogue::add_apps, Catalogue::add_machines);
+        let app: &[&str] = &["line 1", "missing field", "lab/sim/presets/apps.toml"];
+        let cases = [
+            ("[X]\nipc0 = 1.0\n", apps, app),
             (
                 "[M]\nsockets = x\n",
-                Catalogue::add_machines,
+                machines,
                 &["line 2", "lab/sim/presets/machines.toml"],
             ),
-            (&none, Catalogue::add_machines, &["\"hsw80\": sockets is 0"]),
-            ("", Catalogue::add_apps, &["there are none"]),
-            ("# later", Catalogue::add_machines, &["there are none"]),
+            (&none, machines, &["\"hsw80\": sockets is 0"]),
+            ("", apps, &["there are none"]),
+            ("# later", machines, &["there are none"]),
         ];
         for (text, add, parts) in cases {
             let shown = format!("{:#}", with(text, add).unwrap_err());

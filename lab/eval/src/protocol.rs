@@ -221,7 +221,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_current_version_is_what_was_released_as_it() {
+    fn the_current_version_is_what_was_released_as_it_and_claims_no_mixes_to_be_unseen() {
+        for suite in &protocol().suites {
+            assert!(!suite.title.contains("nobody"), "{}", suite.title);
+        }
         assert_eq!(
             protocol().departs(),
             None,
@@ -239,25 +242,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_differs_from_the_version_it_names_is_reported() {
+    fn a_file_that_differs_from_the_version_it_names_is_reported_and_other_presets_refused() {
         let departs = |change: &dyn Fn(String) -> String| changed(change).unwrap().departs();
         assert_eq!(departs(&|text| text), None, "a copy");
         let version = protocol().version;
-        assert_eq!(
-            departs(&|text| text + "\n# by me\n").unwrap(),
-            format!("changed from version {version}")
-        );
+        let changed_from = departs(&|text| text + "\n# by me\n").unwrap();
+        assert_eq!(changed_from, format!("changed from version {version}"));
         let own = format!("version = {version}\n");
         let own = departs(&|text| text.replace(&own, "version = 99\n")).unwrap();
         assert!(own.contains("version 99, which was not released"), "{own}");
-    }
-
-    #[test]
-    fn presets_that_no_version_of_ours_has_are_refused_with_the_hash_to_write() {
+        // Presets that no version of ours has are refused with the hash to write.
         let hash = &protocol().presets.machines_sha256;
-        let shown = changed(|text| text.replace(hash, "0123"))
-            .unwrap_err()
-            .to_string();
+        let refused = changed(|text| text.replace(hash, "0123")).unwrap_err();
+        let shown = refused.to_string();
         let fix = format!("machines_sha256 = \"{hash}\"");
         assert!(shown.contains(&fix), "{shown}");
         assert!(shown.contains("not those of /"), "{shown}");
@@ -279,12 +276,5 @@ mod tests {
         assert_eq!(all.len(), protocol().suites.len());
         let half_a_word = meant(&["sa"]).unwrap_err().to_string();
         assert!(half_a_word.contains("\"sa\"") && half_a_word.contains("sam-fig5"));
-    }
-
-    #[test]
-    fn no_heading_claims_that_the_mixes_are_unseen() {
-        for suite in &protocol().suites {
-            assert!(!suite.title.contains("nobody"), "{}", suite.title);
-        }
     }
 }

@@ -130,49 +130,9 @@ fn tell(out: &mut impl std::io::Write, decided: &Decided) -> std::io::Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::topology::Shape;
-    use mapper_model::{
-        AppId, AppName, AppObservation, AppSpec, CpuSet, Observation, Reading, Topology, Trigger,
-    };
-    use mapper_pipeline::{Controller, Header, PipelineConfig, record};
 
-    /// A recording of two applications on four CPUs, three decisions.
-    fn recording() -> Vec<String> {
-        let topology = Topology::regular(Shape {
-            sockets: 1,
-            cores_per_socket: 4,
-            threads_per_core: 1,
-        });
-        let mut controller = Controller::new(PipelineConfig::default(), topology).unwrap();
-        let mut lines = vec![Header::of(&controller).line().unwrap()];
-        let mut effective = [CpuSet::new(), CpuSet::new()];
-        for tick in 1..=3 {
-            let apps = effective
-                .iter()
-                .zip(1..)
-                .map(|(effective, id)| AppObservation {
-                    app: AppId(id),
-                    spec: AppSpec::named(AppName::new(&format!("app{id}")).unwrap()),
-                    effective: effective.clone(),
-                    allowed: None,
-                    fixed: None,
-                    reading: Reading::default(),
-                });
-            let observation = Observation {
-                tick,
-                now_ns: tick * 1_000_000_000,
-                trigger: Trigger::Interval,
-                usable: CpuSet::first(4),
-                apps: apps.collect(),
-            };
-            let plan = controller.step(&observation);
-            lines.push(record::line(&observation, &plan).unwrap());
-            for (set, app) in effective.iter_mut().zip(&plan.apps) {
-                set.clone_from(&app.cpus);
-            }
-        }
-        lines
-    }
+    /// Two applications on eight CPUs, 44 decisions.
+    const RECORDING: &str = include_str!("../../../crates/pipeline/tests/data/version_1.jsonl");
 
     fn replayed(text: &str, policy: Option<&str>) -> Result<(), String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -187,30 +147,27 @@ mod tests {
 
     #[test]
     fn a_recording_gives_the_same_plans_again() {
-        let text = recording().join("\n") + "\n";
-        assert_eq!(replayed(&text, None), Ok(()));
-        assert_eq!(replayed(&text, Some("fair")), Ok(()));
+        assert_eq!(replayed(RECORDING, None), Ok(()));
+        assert_eq!(replayed(RECORDING, Some("fair")), Ok(()));
         // Killed while writing the last line.
-        assert_eq!(replayed(&text[..text.len() - 40], None), Ok(()));
+        assert_eq!(replayed(&RECORDING[..RECORDING.len() - 40], None), Ok(()));
     }
 
     #[test]
-    fn the_first_plan_that_differs_is_named_with_the_place() {
-        let mut lines = recording();
-        lines[2] = lines[2].replacen("\"cpus\":\"0-1\"", "\"cpus\":\"0,2\"", 1);
-        let error = replayed(&(lines.join("\n") + "\n"), None).unwrap_err();
-        for part in ["decision 2", "/apps/0/cpus"] {
-            assert!(error.contains(part), "{error}");
+    fn the_first_plan_that_differs_is_named_with_the_place_and_what_is_no_recording_refused() {
+        let decisions = RECORDING.find("\"tick\":2,").unwrap();
+        let (same, rest) = RECORDING.split_at(decisions);
+        let changed = rest.replacen("\"cpus\":\"0-3\"", "\"cpus\":\"0-2,4\"", 1);
+        let changed = format!("{same}{changed}");
+        for (text, policy, parts) in [
+            (&*changed, None, ["decision 2", "/apps/0/cpus"]),
+            ("", None, ["give a file", "mapperd --record"]),
+            ("{}\n", None, ["mapperd", "--record"]),
+            ("hello\nworld\n", None, ["mapperd", "--record"]),
+            (RECORDING, Some("robin"), ["robin", "fair"]),
+        ] {
+            let error = replayed(text, policy).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
-    }
-
-    #[test]
-    fn what_is_no_recording_is_refused() {
-        for text in ["", "{}\n", "hello\nworld\n"] {
-            let error = replayed(text, None).unwrap_err();
-            assert!(error.contains("mapperd --record"), "{error}");
-        }
-        let error = replayed(&(recording().join("\n") + "\n"), Some("robin")).unwrap_err();
-        assert!(error.contains("robin") && error.contains("fair"), "{error}");
     }
 }

@@ -217,6 +217,7 @@ fn times(value: &Value, factor: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples;
     use super::*;
 
     fn set(text: &str) -> Setting {
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_read_back_as_it_was_written() {
+    fn a_change_is_read_back_as_it_was_written_and_an_error_in_one_reported() {
         for text in [
             "decision_s=0",
             "memory_queue=finite",
@@ -235,13 +236,26 @@ mod tests {
             "SGD.2.st=0",
             "ALS.phases=[]",
         ] {
-            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+            assert_eq!(set(text).to_string(), text);
+        }
+        for (text, parts) in [
+            ("decision_s", ["changes nothing", "decision_s=0"]),
+            ("decision_s=soon", ["\"soon\" is no number", "from 0"]),
+            ("decision_s=-1", ["no number from 0", "-1"]),
+            (
+                "memory_queue=7",
+                ["no law of a queue", "memory_queue=finite"],
+            ),
+            ("decisions=1", ["unknown field `decisions`", "decision_s"]),
+        ] {
+            let shown = parse(text).unwrap_err();
+            assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
         }
     }
 
     #[test]
     fn a_program_that_runs_twice_is_changed_twice_and_each_can_be_named() {
-        let mix = super::super::examples::run("hsw80", "SGD, SGD, ALS", "linux").members;
+        let mix = examples::run("hsw80", "SGD, SGD, ALS", "linux").members;
         for (text, expected) in [
             ("SGD.st=0", [true, true, false]),
             ("SGD.1.st=0", [true, false, false]),
@@ -256,35 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn constants_and_numbers_of_programs_change_and_others_stay() {
+    fn numbers_change_as_they_are_meant_and_others_stay() {
         let old = Constants::default();
         let new = set("decision_s*=0.5").changed(&old).unwrap();
         assert_eq!(new.decision_s, 0.5 * old.decision_s);
         assert_eq!(new.spin_wait, old.spin_wait);
         let app = mapper_sim::presets::app("SGD").unwrap();
-        let doubled = set("app.mpki*=2").changed(&app).unwrap().misses_per_kilo;
+        let changed = |text: &str| set(text).changed(&app);
+        let doubled = changed("app.mpki*=2").unwrap().misses_per_kilo;
         assert_eq!(doubled, app.misses_per_kilo.map(|m| 2.0 * m));
-    }
-
-    #[test]
-    fn settings_that_leave_the_constants_as_they_are_depart_from_nothing() {
-        for (given, expected) in [
-            (&["spin_wait=0.5"][..], &[][..]),
-            (&["spin_wait*=2", "spin_wait*=0.5"], &[]),
-            (&["spin_wait=0.5", "app.st=0"], &["app.st=0"]),
-            (
-                &["spin_wait=0.5", "decision_s=0"],
-                &["spin_wait=0.5", "decision_s=0"],
-            ),
-        ] {
-            let settings: Vec<Setting> = given.iter().map(|text| set(text)).collect();
-            let departing = Setting::departing(&settings, &Constants::default()).unwrap();
-            assert_eq!(mapper_report::table::texts(departing), expected);
-        }
-    }
-
-    #[test]
-    fn counts_change_to_whole_numbers_and_to_no_others() {
+        // What a program does not have is not multiplied.
+        let shown = format!("{:#}", changed("SGD.chunks*=2").unwrap_err());
+        assert!(shown.contains("no chunks to multiply"), "{shown}");
+        assert_eq!(changed("app.chunks*=2").unwrap(), app);
+        assert_eq!(changed("SGD.chunks=80").unwrap().loop_chunks, Some(80));
+        // Counts change to whole numbers and to no others.
         let machine = mapper_sim::presets::machines().unwrap()["hsw80"].clone();
         let changed = |text: &str| set(text).changed(&machine);
         let new = changed("machine.threads_per_core=2").unwrap();
@@ -296,29 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_does_not_have_is_not_multiplied() {
-        let app = mapper_sim::presets::app("SGD").unwrap();
-        let set = |text: &str| set(text).changed(&app);
-        let shown = format!("{:#}", set("SGD.chunks*=2").unwrap_err());
-        assert!(shown.contains("no chunks to multiply"), "{shown}");
-        assert_eq!(set("app.chunks*=2").unwrap(), app);
-        assert_eq!(set("SGD.chunks=80").unwrap().loop_chunks, Some(80));
-    }
-
-    #[test]
-    fn an_error_in_a_change_is_reported() {
-        for (text, parts) in [
-            ("decision_s", ["changes nothing", "decision_s=0"]),
-            ("decision_s=soon", ["\"soon\" is no number", "from 0"]),
-            ("decision_s=-1", ["no number from 0", "-1"]),
-            (
-                "memory_queue=7",
-                ["no law of a queue", "memory_queue=finite"],
-            ),
-            ("decisions=1", ["unknown field `decisions`", "decision_s"]),
+    fn settings_that_leave_the_constants_as_they_are_depart_from_nothing() {
+        for (given, expected) in [
+            ("spin_wait=0.5", ""),
+            ("spin_wait*=2 spin_wait*=0.5", ""),
+            ("spin_wait=0.5 app.st=0", "app.st=0"),
+            ("spin_wait=0.5 decision_s=0", "spin_wait=0.5 decision_s=0"),
         ] {
-            let shown = format!("{:#}", text.parse::<Setting>().unwrap_err());
-            assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
+            let settings: Vec<Setting> = given.split(' ').map(set).collect();
+            let departing = Setting::departing(&settings, &Constants::default()).unwrap();
+            assert_eq!(mapper_report::table::texts(departing).join(" "), expected);
         }
     }
 }

@@ -4,25 +4,17 @@
 
 use super::evaluation::Evaluation;
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
-    let overall: serde_json::Map<String, Value> = evaluation
-        .suites
-        .iter()
-        .map(|table| (table.suite.name.clone(), json!(table.overall)))
-        .collect();
+    let overall = evaluation.suites.iter();
+    let overall = overall.map(|table| (table.suite.name.clone(), json!(table.overall)));
     let targets = evaluation.targets.iter().map(|line| {
-        json!({
-            "id": line.id,
-            "what": line.what,
-            "uses": line.uses,
-            "paper": line.paper,
-            "low": line.low,
-            "high": line.high,
-            "model": line.model,
-            "verdict": line.verdict,
-        })
+        let mut line = json!(line);
+        for key in ["source", "cause"] {
+            let _ = line.as_object_mut().and_then(|line| line.remove(key));
+        }
+        line
     });
     let mut kept = json!({
         "protocol_version": evaluation.protocol.version,
@@ -30,7 +22,7 @@ pub(super) fn summary(evaluation: &Evaluation<'_>) -> anyhow::Result<String> {
         "note": "In the model. Written by cargo xtask eval --summary FILE with the suites of overall and the changes of settings.",
         "settings": evaluation.settings,
         "left_out": evaluation.left_out,
-        "overall": overall,
+        "overall": overall.collect::<Map<String, Value>>(),
         "nucore_table1": evaluation.nucore_table1,
         "standings": evaluation.standings,
         "targets": targets.collect::<Vec<_>>(),

@@ -514,7 +514,7 @@ fn a_protocol_that_differs_from_the_version_it_names_is_reported_in_every_form_o
 #[test]
 fn a_file_that_cannot_be_written_costs_neither_the_report_nor_the_tables() {
     let kept = tempfile::tempdir().unwrap();
-    let out = kept.path().join("out");
+    let (out, summary) = (kept.path().join("out"), kept.path().join("summary"));
     let output = eval(kept.path())
         .args([
             "--mix",
@@ -525,13 +525,15 @@ fn a_file_that_cannot_be_written_costs_neither_the_report_nor_the_tables() {
             "/dev/full",
             "--out",
         ])
-        .arg(&out)
+        .args([out.as_os_str(), "--summary".as_ref(), summary.as_os_str()])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("write /dev/full"), "{error}");
-    assert!(out.join("eval.html").exists() && out.join("eval.json").exists());
+    for written in [out.join("eval.html"), out.join("eval.json"), summary] {
+        assert!(std::fs::metadata(written).unwrap().len() > 0);
+    }
     assert!(
         String::from_utf8(output.stdout)
             .unwrap()
