@@ -29,10 +29,6 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-fn experiment() -> anyhow::Result<FigureExperiment> {
-    FigureExperiment::parse("bench.toml", include_str!("../experiments/bench.toml"))
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = SystemTime::now();
@@ -45,7 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let status = command.status().context("start cargo bench")?;
     ensure!(status.success(), "cargo bench failed ({status})");
     let criterion = workspace::target_dir().join("criterion");
-    let experiment = experiment()?;
+    let experiment = FigureExperiment::find("bench")?;
     let figures = figures(&criterion, begun)?;
     let names: Vec<String> = figures.iter().map(|figure| figure.name.clone()).collect();
     let is_wanted = |of: &ExpectedFigure| match &args.filter {
@@ -134,7 +130,8 @@ mod tests {
         written(folder.path(), "nucore/dgemm", 900_000.0);
         written(folder.path(), "other/thing", 10.0);
         let figures = figures(folder.path(), SystemTime::UNIX_EPOCH).unwrap();
-        let judged = judge::figures(&experiment().unwrap(), &figures, |_| true);
+        let experiment = FigureExperiment::find("bench").unwrap();
+        let judged = judge::figures(&experiment, &figures, |_| true);
         let met = |name: &str| judged.iter().find(|of| of.name == name).map(|of| of.is_met);
         assert_eq!(met("step/80_cpus_4_apps"), Some(false));
         assert_eq!(met("nucore/dgemm"), Some(true));

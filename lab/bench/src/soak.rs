@@ -74,12 +74,8 @@ impl Holding {
     }
 }
 
-fn experiment() -> anyhow::Result<FigureExperiment> {
-    FigureExperiment::parse("soak.toml", include_str!("../experiments/soak.toml"))
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let experiment = experiment()?;
+    let experiment = FigureExperiment::find("soak")?;
     let bin = build_mapper(RELEASE)?;
     let crowd = compile_probe("crowd")?;
     let daemon = PrivateDaemon::start(&bin, &["--interval", "20ms", "--counters", &args.counters])?;
@@ -260,7 +256,8 @@ mod tests {
     /// What has grown, as the experiment judges it.
     fn grown(holdings: &[Holding]) -> Vec<String> {
         let figures = figures(holdings).unwrap();
-        let judged = judge::figures(&experiment().unwrap(), &figures, |_| true);
+        let experiment = FigureExperiment::find("soak").unwrap();
+        let judged = judge::figures(&experiment, &figures, |_| true);
         let grown = judged.into_iter().filter(|of| !of.is_met);
         grown.map(|of| of.name).collect()
     }

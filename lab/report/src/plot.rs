@@ -9,10 +9,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 const SERIES: usize = 10;
 
 /// What stands for the colour of a series in a drawing, until `svg` writes that of the page.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "below the number of colours"
-)]
 const fn series(at: usize) -> RGBColor {
     RGBColor(1, 1, 0xf0 + (at % SERIES) as u8)
 }

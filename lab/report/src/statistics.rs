@@ -47,12 +47,6 @@ pub fn estimate(count: usize, statistic: impl Fn(&[usize]) -> Option<f64>) -> Op
 }
 
 /// The value below which this share of the sorted values lies.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a place among some thousand values"
-)]
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((share * last as f64).round() as usize).copied()

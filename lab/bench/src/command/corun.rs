@@ -20,7 +20,7 @@ use crate::run::observe;
 use crate::run::processes::allowed_cpus;
 use crate::run::schedule::{Ended, measure};
 use crate::run::shares::{by_nearness, place_of};
-use crate::run::stage::{Known, Stage};
+use crate::run::stage::Stage;
 use crate::show::publish::{Outputs, publish};
 
 /// A load average above this is worth a word, since it falsifies the times.
@@ -83,7 +83,8 @@ fn measured(
         daemons: BTreeMap::new(),
         dlb,
         interrupt: interrupt.clone(),
-        known: Known::default(),
+        work: BTreeMap::new(),
+        checksums: BTreeMap::new(),
     };
     let programs = calibrate(&mut stage, &experiment)?;
     let daemon = start_daemons(&mut stage, &experiment, policies, mapper.as_deref())?;

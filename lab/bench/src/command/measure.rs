@@ -56,14 +56,9 @@ impl What {
     }
 }
 
-fn experiment() -> anyhow::Result<FigureExperiment> {
-    let text = include_str!("../../experiments/measure.toml");
-    FigureExperiment::parse("measure.toml", text)
-}
-
 /// Runs `cargo xtask measure`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let experiment = experiment()?;
+    let experiment = FigureExperiment::find("measure")?;
     let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = Instant::now();
     let bin = build_mapper(RELEASE)?;
@@ -89,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_expectation_is_about_a_figure_that_a_probe_measures() {
-        let experiment = experiment().unwrap();
+        let experiment = FigureExperiment::find("measure").unwrap();
         let crowd = ["software", "hardware"].map(|of| crowd::names("80 threads", of));
         let overhead = [overhead::LAUNCHED, overhead::IDLE, overhead::MANAGED];
         let resize = [resize::SHRUNK, resize::REGROWN, resize::FOLLOWED];

@@ -41,8 +41,7 @@ pub(crate) struct Demo {
 impl Demo {
     /// The experiment as it is asked for.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let text = include_str!("../../experiments/demo.toml");
-        let mut experiment = Experiment::parse("demo.toml", text)?;
+        let mut experiment = Experiment::find("demo")?;
         experiment.choose(&self.pairs, "pair", |mix| Some(&mix.name))?;
         if !self.settings.is_empty() {
             experiment.replace_settings(Setting::find_all(&self.settings)?);
@@ -117,8 +116,7 @@ pub(crate) struct Live {
 impl Live {
     /// The experiment as it is asked for.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let text = include_str!("../../experiments/live.toml");
-        let mut experiment = Experiment::parse("live.toml", text)?;
+        let mut experiment = Experiment::find("live")?;
         if !self.mix.is_empty() {
             let mixes: anyhow::Result<_> = self.mix.iter().map(|text| Mix::parse(text)).collect();
             experiment.replace_mixes(mixes.context("--mix")?);
@@ -194,8 +192,7 @@ pub(crate) struct Teams {
 impl Teams {
     /// The experiment as it is asked for.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let text = include_str!("../../experiments/teams.toml");
-        let mut experiment = Experiment::parse("teams.toml", text)?;
+        let mut experiment = Experiment::find("teams")?;
         experiment.choose(&self.groups, "group", |mix| mix.group.as_ref())?;
         experiment.method.repetitions = NonZero::new(usize::from(self.reps)).context("--reps")?;
         let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, self.html.clone())])?;
@@ -275,7 +272,7 @@ mod tests {
             let Preset::Live(args) = Preset::try_parse_from(arguments)? else {
                 panic!("another preset")
             };
-            let mut live = crate::data::experiment::tests::experiment("live.toml");
+            let mut live = crate::data::experiment::tests::experiment("live");
             args.choose_settings(&mut live, has_dlb)?;
             let keys = live.settings.into_iter().map(|of| of.key);
             anyhow::Ok(keys.collect::<Vec<_>>())

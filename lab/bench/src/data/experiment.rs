@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::figures::Bound;
 use super::program::{Program, Threads};
-use super::reader::{self, in_range, once_each, unknown};
+use super::reader::{self, in_range, once_each, text_of, unknown};
 use super::setting::Setting;
 
 /// The most programs in a mix: beyond this a run says little about any of them.
@@ -289,8 +289,13 @@ fn of_group<'a>(mixes: &'a [Mix], name: &'a str) -> impl Iterator<Item = &'a Mix
 }
 
 impl Experiment {
+    /// That of this package with this name.
+    pub(crate) fn find(name: &str) -> anyhow::Result<Self> {
+        Self::parse(&format!("{name}.toml"), text_of(name)?)
+    }
+
     /// Reads an experiment from the file called `name`.
-    pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+    fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let mut read: Self = reader::read(name, text)?;
         for (place, mix) in read.mixes.iter_mut().enumerate() {
             let complete = mix.complete();
@@ -437,20 +442,13 @@ impl Experiment {
 pub(crate) mod tests {
     use super::*;
 
-    const FILES: [(&str, &str); 3] = [
-        ("demo.toml", include_str!("../../experiments/demo.toml")),
-        ("teams.toml", include_str!("../../experiments/teams.toml")),
-        ("live.toml", include_str!("../../experiments/live.toml")),
-    ];
-
     pub(crate) fn experiment(name: &str) -> Experiment {
-        let (name, text) = FILES.into_iter().find(|(file, _)| *file == name).unwrap();
-        Experiment::parse(name, text).unwrap()
+        Experiment::find(name).unwrap()
     }
 
     /// The experiment of `eval --live` with these mixes and settings.
     pub(crate) fn live(mixes: &[&str], settings: &[&str]) -> Experiment {
-        let mut live = experiment("live.toml");
+        let mut live = experiment("live");
         live.replace_mixes(mixes.iter().map(|text| Mix::parse(text).unwrap()).collect());
         live.replace_settings(Setting::find_all(settings).unwrap());
         live
@@ -458,7 +456,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_experiments_of_this_package_are_valid_and_have_the_mixes_that_they_need() {
-        let mixes = FILES.map(|(name, _)| experiment(name).mixes);
+        let mixes = ["demo", "teams", "live"].map(|name| experiment(name).mixes);
         assert!(mixes.iter().all(|mixes| !mixes.is_empty()));
         // In the demo one program arrives late and one leaves early.
         let members = || mixes[0].iter().flat_map(|mix| &mix.members);
@@ -469,14 +467,14 @@ pub(crate) mod tests {
             let of = mixes[2].iter().filter(|mix| mix.members.len() == count);
             assert!(of.count() >= 2, "{count}");
         }
-        let method = experiment("live.toml").method;
+        let method = experiment("live").method;
         assert_eq!(method.repetitions.get(), 10);
         assert_eq!(method.promise, Some(0.85));
     }
 
     #[test]
     fn a_bad_experiment_is_refused_with_its_file_entry_and_key() {
-        let (_, good) = FILES[0];
+        let good = text_of("demo").unwrap();
         for (from, to, named) in [
             ("title =", "titel =", "titel"),
             ("repetitions = 3", "repetitions = 0", "method.repetitions"),
@@ -513,7 +511,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_team_mode_is_compared_with_plain_linux_by_a_program_alone() {
-        let mut teams = experiment("teams.toml");
+        let mut teams = experiment("teams");
         let alone = ["alone".to_owned()];
         let chosen = teams.choose(&alone, "group", |mix| mix.group.as_ref());
         chosen.unwrap();
@@ -526,7 +524,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_unknown_mix_is_refused_with_the_valid_names_and_a_mix_named_twice_runs_once() {
-        let mut demo = experiment("demo.toml");
+        let mut demo = experiment("demo");
         let mut choose = |names: &[String]| demo.choose(names, "pair", |mix| Some(&mix.name));
         let error = choose(&["md+nothing".to_owned()]).unwrap_err().to_string();
         let has = |part| error.contains(part);
@@ -553,7 +551,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_not_run_is_not_expected() {
-        let mut demo = experiment("demo.toml");
+        let mut demo = experiment("demo");
         let mut settings = demo.settings.clone();
         settings.retain(|of| of.key != "follow");
         demo.replace_settings(settings);

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::reader;
+use super::reader::{self, text_of};
 
 /// What a figure has to reach.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
@@ -89,6 +89,11 @@ impl ExpectedFigure {
 }
 
 impl FigureExperiment {
+    /// That of this package with this name.
+    pub(crate) fn find(name: &str) -> anyhow::Result<Self> {
+        Self::parse(&format!("{name}.toml"), text_of(name)?)
+    }
+
     /// Reads one from the file called `name`.
     pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let experiment: Self = reader::read(name, text)?;

@@ -16,6 +16,26 @@ pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Resul
     })
 }
 
+const EXPERIMENTS: [(&str, &str); 6] = [
+    ("bench", include_str!("../../experiments/bench.toml")),
+    ("demo", include_str!("../../experiments/demo.toml")),
+    ("live", include_str!("../../experiments/live.toml")),
+    ("measure", include_str!("../../experiments/measure.toml")),
+    ("soak", include_str!("../../experiments/soak.toml")),
+    ("teams", include_str!("../../experiments/teams.toml")),
+];
+
+/// The text of an experiment of this package.
+pub(crate) fn text_of(experiment: &str) -> anyhow::Result<&'static str> {
+    entry(
+        EXPERIMENTS
+            .map(|(name, text)| (name.to_owned(), text))
+            .into(),
+        "experiment",
+        experiment,
+    )
+}
+
 /// The entry of a name in a table of things that are called `what`.
 pub(crate) fn entry<T>(
     mut table: BTreeMap<String, T>,

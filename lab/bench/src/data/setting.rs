@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 
 use anyhow::ensure;
+use mapper_model::TeamMode;
 use serde::Deserialize;
 
 use super::reader;
@@ -31,24 +32,6 @@ pub(crate) enum Manager {
     Dlb,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Teams {
-    Fixed,
-    Follow,
-    Virtual,
-}
-
-impl Teams {
-    pub(crate) fn option(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Follow => "follow",
-            Self::Virtual => "virtual",
-        }
-    }
-}
-
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setting {
@@ -66,19 +49,16 @@ pub(crate) struct Setting {
     pub(crate) passive: bool,
     #[serde(default)]
     pub(crate) manager: Manager,
-    pub(crate) teams: Option<Teams>,
-    #[serde(default = "yes")]
-    pub(crate) runtime_interface: bool,
+    pub(crate) teams: Option<TeamMode>,
+    /// Neither the program nor its runtime hears of its CPUs.
+    #[serde(default)]
+    pub(crate) no_runtime: bool,
     #[serde(default)]
     pub(crate) few_runs: bool,
     pub(crate) colour: usize,
     /// The allocation policy of the daemon, if it is not the default one.
     #[serde(skip)]
     pub(crate) policy: Option<String>,
-}
-
-const fn yes() -> bool {
-    true
 }
 
 impl Setting {
@@ -119,10 +99,10 @@ fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Setting>> {
     let mut settings: BTreeMap<String, Setting> = reader::read(file, text)?;
     for (key, setting) in &mut settings {
         setting.key.clone_from(key);
-        let only_mapper = setting.teams.is_some() || !setting.runtime_interface;
+        let only_mapper = setting.teams.is_some() || setting.no_runtime;
         ensure!(
             !only_mapper || setting.manager == Manager::Mapper,
-            "{file}: {key}: teams and runtime_interface need manager = \"mapper\""
+            "{file}: {key}: teams and no_runtime need manager = \"mapper\""
         );
         ensure!(
             setting.manager != Manager::Dlb || setting.cpus == Cpus::Share,

@@ -1,17 +1,16 @@
 //! Whether figures are as expected.
 
 use crate::data::{Expectation, ExpectedFigure, FigureExperiment, Over};
-use crate::result::{Figure, Judged, Results, Speed};
+use crate::result::{Figure, Judged, MixResult, Results, Speed};
 use mapper_report::statistics::Estimate;
 
 /// Judges the speeds that are expected. What was not measured is not met.
 pub(crate) fn speeds(expectations: &[Expectation], results: &Results) -> Vec<Judged> {
-    let settings = expectations
-        .iter()
-        .flat_map(|of| of.settings.iter().map(move |key| (key, of)));
-    settings
-        .flat_map(|(key, of)| under(key, of, results))
-        .collect()
+    let mut judged = Vec::new();
+    for of in expectations {
+        judged.extend(of.settings.iter().flat_map(|key| under(key, of, results)));
+    }
+    judged
 }
 
 fn under(setting: &str, of: &Expectation, results: &Results) -> Vec<Judged> {
@@ -26,11 +25,8 @@ fn under(setting: &str, of: &Expectation, results: &Results) -> Vec<Judged> {
             is_met: found.is_some_and(|found| of.wanted.is_met(found.value)),
         }
     };
-    let mixes = results
-        .mixes
-        .iter()
-        .filter(|mix| mix.group.as_ref() == Some(&of.group));
-    let each = mixes.map(|mix| {
+    let is_in_group = |mix: &&MixResult| mix.group.as_ref() == Some(&of.group);
+    let each = results.mixes.iter().filter(is_in_group).map(|mix| {
         let speed = mix.under(setting).and_then(|own| own.over.get(&of.over));
         judged(format!("{}, ", mix.name), speed.copied())
     });
@@ -117,11 +113,7 @@ mod tests {
         assert_eq!(met, [false, true]);
         assert_eq!(each[0].0, "md+cg, mapper: as fast as wanted");
         // What was not measured is not met.
-        for figure in speeds
-            .map(|(figure, _)| figure)
-            .into_iter()
-            .chain([Over::EachMix])
-        {
+        for (figure, _) in speeds.into_iter().chain([(Over::EachMix, 0.0)]) {
             let judged = judge("virtual", figure, 0.1);
             assert!(!judged.is_empty() && judged.iter().all(|(_, met)| !met));
         }

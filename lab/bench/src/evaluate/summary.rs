@@ -39,11 +39,9 @@ fn group(mixes: &[&MixResult], title: String, experiment: &Experiment) -> Group 
     }
 }
 
-fn summary(setting: &str, mixes: &[&MixResult], experiment: &Experiment) -> Summary {
-    let own = mixes
-        .iter()
-        .filter_map(|mix| Some((*mix, mix.under(setting)?)));
-    let own: Vec<(&MixResult, &SettingResult)> = own.collect();
+fn summary<'a>(setting: &str, mixes: &[&'a MixResult], experiment: &Experiment) -> Summary {
+    let own = |mix: &&'a MixResult| Some((*mix, mix.under(setting)?));
+    let own: Vec<(&MixResult, &SettingResult)> = mixes.iter().filter_map(own).collect();
     let over = experiment.compared_with().into_iter().map(|key| {
         let programs = own.iter().flat_map(|(mix, own)| {
             let timed = mix.places(Unit::Seconds).into_iter();
@@ -66,9 +64,8 @@ fn summary(setting: &str, mixes: &[&MixResult], experiment: &Experiment) -> Summ
 }
 
 fn slowest<'a>(speeds: impl Iterator<Item = &'a Speed>) -> Option<Speed> {
-    speeds
-        .min_by(|one, other| one.estimate.value.total_cmp(&other.estimate.value))
-        .copied()
+    let order = |one: &&Speed, other: &&Speed| one.estimate.value.total_cmp(&other.estimate.value);
+    speeds.min_by(order).copied()
 }
 
 /// The mean speed of a setting over another in these mixes, by the programs of one unit.

@@ -43,54 +43,50 @@ pub(crate) fn names(size: &str, counters: &str) -> [String; 2] {
 pub(crate) fn measure(bin: &Path, crowd: &Path, counters: &str) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (threads, name) in SIZES {
-        figures.extend(measure_size(bin, crowd, counters, threads, name)?);
+        let interval = format!("{}ms", INTERVAL.as_millis());
+        let options = ["--interval", &interval, "--counters", counters];
+        let daemon = PrivateDaemon::start(bin, &options)?;
+        // All threads together wake as often as 80 that do it every 10 ms.
+        let period_us = (10_000 * threads / 80).to_string();
+        let share = (threads / PROGRAMS).to_string();
+        let start = |_| start(&daemon, crowd, ["sleep", &share, &period_us]);
+        let _programs = (0..PROGRAMS).map(start).collect::<Result<Vec<_>>>()?;
+        // Arrivals and first looks are no intervals like the others.
+        std::thread::sleep(INTERVAL * 5);
+        let windows = (0..WINDOWS)
+            .map(|_| window(&daemon))
+            .collect::<Result<Vec<_>>>()?;
+        let (cost_ms, resident_mb): (Vec<f64>, Vec<f64>) = windows.into_iter().unzip();
+        eprintln!("{name}: {}", circumstances(&daemon)?);
+        let [cost, resident] = names(name, counters);
+        figures.push(Figure::of(&cost, "ms", &cost_ms)?);
+        figures.push(Figure::of(&resident, "MB", &resident_mb)?);
     }
     Ok(figures)
 }
 
-fn measure_size(
-    bin: &Path,
-    crowd: &Path,
-    counters: &str,
-    threads: u32,
-    name: &str,
-) -> Result<[Figure; 2]> {
-    let interval = format!("{}ms", INTERVAL.as_millis());
-    let daemon = PrivateDaemon::start(bin, &["--interval", &interval, "--counters", counters])?;
-    // All threads together wake as often as 80 that do it every 10 ms.
-    let period_us = (10_000 * threads / 80).to_string();
-    let share = (threads / PROGRAMS).to_string();
-    let start = |_| start(&daemon, crowd, ["sleep", &share, &period_us]);
-    let _programs = (0..PROGRAMS).map(start).collect::<Result<Vec<_>>>()?;
-    // Arrivals and first looks are no intervals like the others.
-    std::thread::sleep(INTERVAL * 5);
-    let (mut cost_ms, mut resident_mb) = (Vec::new(), Vec::new());
-    for _ in 0..WINDOWS {
-        let before = (decisions(&daemon)?, process::cpu_time_ns(daemon.pid())?);
-        let start = Instant::now();
-        std::thread::sleep(WINDOW);
-        // Intervals that cost much are longer than set; a window holds some in any case.
-        let mut taken = decisions(&daemon)? - before.0;
-        while taken < LEAST_DECISIONS {
-            let waited = start.elapsed();
-            ensure!(
-                waited <= PATIENCE,
-                "the daemon took {taken} decisions in {waited:.0?}; it needs an emptier machine"
-            );
-            std::thread::sleep(INTERVAL);
-            taken = decisions(&daemon)? - before.0;
-        }
-        let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
-        cost_ms.push(used_ns as f64 / taken as f64 / 1e6);
-        let resident_kib = process::status(daemon.pid())?.vmrss.context("no VmRSS")?;
-        resident_mb.push(resident_kib as f64 * 1024.0 / 1e6);
+/// Milliseconds of CPU time of a decision, and resident megabytes.
+fn window(daemon: &PrivateDaemon) -> Result<(f64, f64)> {
+    let before = (decisions(daemon)?, process::cpu_time_ns(daemon.pid())?);
+    let start = Instant::now();
+    std::thread::sleep(WINDOW);
+    // Intervals that cost much are longer than set; a window holds some in any case.
+    let mut taken = decisions(daemon)? - before.0;
+    while taken < LEAST_DECISIONS {
+        let waited = start.elapsed();
+        ensure!(
+            waited <= PATIENCE,
+            "the daemon took {taken} decisions in {waited:.0?}; it needs an emptier machine"
+        );
+        std::thread::sleep(INTERVAL);
+        taken = decisions(daemon)? - before.0;
     }
-    eprintln!("{name}: {}", circumstances(&daemon)?);
-    let [cost, resident] = names(name, counters);
-    Ok([
-        Figure::of(&cost, "ms", &cost_ms)?,
-        Figure::of(&resident, "MB", &resident_mb)?,
-    ])
+    let used_ns = process::cpu_time_ns(daemon.pid())? - before.1;
+    let resident_kib = process::status(daemon.pid())?.vmrss.context("no VmRSS")?;
+    Ok((
+        used_ns as f64 / taken as f64 / 1e6,
+        resident_kib as f64 * 1024.0 / 1e6,
+    ))
 }
 
 fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
@@ -101,18 +97,15 @@ fn decisions(daemon: &PrivateDaemon) -> Result<u64> {
 fn circumstances(daemon: &PrivateDaemon) -> Result<String> {
     let status = daemon.status(PATIENCE)?.daemon;
     let ms = |ns: u64| format!("{:.0} ms", ns as f64 / 1e6);
-    let interval = match status.stretched {
-        None => ms(status.interval_ns),
-        Some(of) => format!(
+    let (counters, usual) = (status.counters.name, ms(status.interval_ns));
+    let interval = status.stretched.map_or(usual, |of| {
+        format!(
             "{}, made longer from {}",
             ms(of.interval_ns),
             ms(of.asked_ns)
-        ),
-    };
-    Ok(format!(
-        "{}; an interval of {interval}",
-        status.counters.name
-    ))
+        )
+    });
+    Ok(format!("{counters}; an interval of {interval}"))
 }
 
 /// Starts a program under the daemon, and waits until it is ready.

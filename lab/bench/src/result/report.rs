@@ -294,22 +294,18 @@ impl Results {
     /// Why the figures are to be taken with care, if they are.
     pub(crate) fn caution(&self) -> Option<String> {
         let mut reasons = Vec::new();
-        if let Some(load) = &self.load {
-            let foreign = load.others_mean + load.stolen_mean;
-            if foreign > DISTURBED_CPUS {
-                reasons.push(format!("other work used {foreign:.2} CPUs meanwhile"));
-            }
+        let foreign = self.load.map_or(0.0, |of| of.others_mean + of.stolen_mean);
+        if foreign > DISTURBED_CPUS {
+            reasons.push(format!("other work used {foreign:.2} CPUs meanwhile"));
         }
-        let method = self.method.as_ref();
-        if method.is_some_and(|of| of.repetitions_done < FEW_REPETITIONS) {
-            reasons.push(format!(
-                "there were fewer than {FEW_REPETITIONS} repetitions"
-            ));
+        let (method, few) = (self.method.as_ref(), FEW_REPETITIONS);
+        if method.is_some_and(|of| of.repetitions_done < few) {
+            reasons.push(format!("there were fewer than {few} repetitions"));
         }
         if self.left_out > 0 {
             reasons.push(format!("{} runs were left out", self.left_out));
         }
-        (!reasons.is_empty())
-            .then(|| format!("Take these figures with care: {}.", reasons.join(", and ")))
+        let caution = format!("Take these figures with care: {}.", reasons.join(", and "));
+        (!reasons.is_empty()).then_some(caution)
     }
 }

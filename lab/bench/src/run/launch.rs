@@ -86,13 +86,13 @@ impl Invocation<'_> {
             command.args(["--qos", &promise.to_string()]);
         }
         if let Some(teams) = setting.teams {
-            command.args(["--teams", teams.option()]);
+            command.args(["--teams", teams.as_str()]);
         }
-        if setting.runtime_interface {
-            command.arg("--");
-        } else {
+        if setting.no_runtime {
             command.args(["--no-runtime", "--", "env"]);
             command.args(RUNTIME_VARIABLES.iter().flat_map(|name| ["-u", name]));
+        } else {
+            command.arg("--");
         }
         command.arg(first);
         Ok(command)

@@ -244,7 +244,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_slow_setting_runs_once_in_a_repetition_beside_others_and_as_often_as_others_alone() {
-        let mut teams = experiment("teams.toml");
+        let mut teams = experiment("teams");
         teams.method.repetitions = NonZero::<usize>::MIN;
         let measured = complete(&teams);
         for (mix, setting, runs) in [

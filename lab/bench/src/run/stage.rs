@@ -84,15 +84,9 @@ pub(crate) struct Stage {
     pub(crate) daemons: BTreeMap<Option<String>, PrivateDaemon>,
     pub(crate) dlb: Option<Loaded>,
     pub(crate) interrupt: Interrupt,
-    pub(crate) known: Known,
-}
-
-/// What calibration found.
-#[derive(Default)]
-pub(crate) struct Known {
-    work: BTreeMap<Built, Calibrated>,
+    pub(crate) work: BTreeMap<Built, Calibrated>,
     /// The checksum that each piece of work came to first.
-    checksums: BTreeMap<(Built, u64), f64>,
+    pub(crate) checksums: BTreeMap<(Built, u64), f64>,
 }
 
 impl Stage {
@@ -107,7 +101,7 @@ impl Stage {
         let daemon = self.daemons.get(&setting.policy);
         let daemon = daemon.filter(|_| setting.is_managed());
         let mut launches = Vec::new();
-        let mut limit = self.limit(mix.members.len());
+        let mut most = limit(&self.method, self.cpus.len(), mix.members.len());
         for (member, share) in mix.members.iter().zip(&shares) {
             let steps = self.steps_of(mix, member)?;
             let built = (&member.program, mix.runtime);
@@ -116,11 +110,11 @@ impl Stage {
             launches.push(launch);
         }
         if self.method.time == Time::OwnWork {
-            limit += self.allowance(mix)?;
+            most += self.allowance(mix)?;
         }
         let before = LoadBefore::now()?;
         let meter = DisturbanceMeter::start()?;
-        let run = || run_side_by_side(launches, limit, &self.interrupt);
+        let run = || run_side_by_side(launches, most, &self.interrupt);
         let is_asked = moment == 0 && (self.method.timelines || self.method.notes);
         let (outcomes, mut seen) = match daemon.filter(|_| is_asked) {
             Some(daemon) => {
@@ -187,7 +181,7 @@ impl Stage {
     }
 
     fn calibrated(&self, program: &Program, runtime: Runtime) -> anyhow::Result<&Calibrated> {
-        let found = self.known.work.get(&(program.name.clone(), runtime));
+        let found = self.work.get(&(program.name.clone(), runtime));
         found.with_context(|| format!("{} was not calibrated", program.name))
     }
 
@@ -205,16 +199,12 @@ impl Stage {
         Ok(3 * longest + Duration::from_millis(100))
     }
 
-    fn limit(&self, programs: usize) -> Duration {
-        limit(&self.method, self.cpus.len(), programs)
-    }
-
     /// What a run cost a program, or what is wrong with it.
     fn cost(&mut self, mix: &Mix, member: &Member, outcome: &Outcome) -> Result<RunCost, String> {
         let program = &member.program;
         let line = match judge(program.printed_name(), outcome) {
             Verdict::TimedOut => {
-                let limit_s = self.limit(mix.members.len()).as_secs_f64();
+                let limit_s = limit(&self.method, self.cpus.len(), mix.members.len()).as_secs_f64();
                 let is_latency = program.cost == Unit::P99;
                 let in_its_unit = if is_latency { 1e3 } else { 1.0 };
                 return Ok(RunCost::Limit(limit_s * in_its_unit));
@@ -225,7 +215,7 @@ impl Stage {
         let steps = self.steps_of(mix, member);
         let steps = steps.map_err(|error| error.to_string())?;
         let key = ((program.name.clone(), mix.runtime), steps);
-        let first = *self.known.checksums.entry(key).or_insert(line.checksum);
+        let first = *self.checksums.entry(key).or_insert(line.checksum);
         if !program.is_same_result(first, line.checksum) {
             return Err(format!(
                 "{} computed the checksum {}, and {first} for the same work before",
@@ -251,8 +241,8 @@ impl Stage {
         let found = calibrate(&program.name, first_steps, work_s, alone)?;
         let built = (program.name.clone(), runtime);
         let work = (built.clone(), found.steps);
-        self.known.checksums.insert(work, found.alone.checksum);
-        self.known.work.insert(built, found);
+        self.checksums.insert(work, found.alone.checksum);
+        self.work.insert(built, found);
         Ok(found.steps)
     }
 
@@ -261,7 +251,8 @@ impl Stage {
         let share = shares.first().context("no share for a program")?;
         let fair = Setting::find("static")?;
         let launch = self.launch((program, runtime), steps, &fair, share, None)?;
-        let limit = (self.limit(1) * 10).max(LEAST_PATIENCE);
+        let limit = limit(&self.method, self.cpus.len(), 1) * 10;
+        let limit = limit.max(LEAST_PATIENCE);
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;
         match judge(program.printed_name(), outcome) {
@@ -313,13 +304,14 @@ mod tests {
         let mix = Mix::parse("server+md").unwrap();
         let mut stage = Stage {
             workloads: Workloads::new(None, None).unwrap(),
-            method: experiment("live.toml").method,
+            method: experiment("live").method,
             cpus: vec![0, 1],
             beyond_caches_mib: 64,
             daemons: BTreeMap::new(),
             dlb: None,
             interrupt: Interrupt::default(),
-            known: Known::default(),
+            work: BTreeMap::new(),
+            checksums: BTreeMap::new(),
         };
         let built = ("server".to_owned(), Runtime::Libgomp);
         let alone = Alone {
@@ -328,8 +320,8 @@ mod tests {
             checksum: 7.0,
         };
         let calibrated = Calibrated { steps: 3, alone };
-        stage.known.work.insert(built.clone(), calibrated);
-        stage.known.checksums.insert((built, 3), 7.0);
+        stage.work.insert(built.clone(), calibrated);
+        stage.checksums.insert((built, 3), 7.0);
         let outcome = Outcome {
             elapsed: Duration::from_millis(100),
             ending,
@@ -358,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_a_multiple_of_the_time_on_a_fair_share() {
-        let method = experiment("live.toml").method;
+        let method = experiment("live").method;
         for cpus in [2, 4, 8, 64] {
             for programs in 2..=8_u32 {
                 let fair_s = 0.7 * f64::from(programs) / 2.0;
