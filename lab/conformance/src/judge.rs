@@ -9,9 +9,8 @@ use anyhow::{Context as _, bail};
 use mapper_abi::stand_in::{Allocations, StandIn};
 use serde::Serialize;
 
-use super::programs::{Compiled, Program};
-use super::run::{Machine, Runner, Teams};
-use mapper_report::interrupt::Interrupt;
+use super::programs::Program;
+use super::run::{Machine, Run, Runner, Teams};
 
 /// Lets a plain runtime choose team sizes, as `follow` requires. By itself libomp changes them only with the machine's load.
 const DYNAMIC: [(&str, &str); 2] = [("OMP_DYNAMIC", "true"), ("KMP_DYNAMIC_MODE", "random")];
@@ -97,10 +96,11 @@ impl Case {
         match self.plain {
             Plain::NotCompiled { .. } => Some("not compiled"),
             Plain::Failed { .. } => Some("fails without mapper"),
-            Plain::Passed => {
-                let broken = self.managed.iter().any(broken);
-                broken.then_some("broken by mapper")
-            }
+            Plain::Passed => self
+                .managed
+                .iter()
+                .any(broken)
+                .then_some("broken by mapper"),
         }
     }
 }
@@ -115,7 +115,6 @@ pub(crate) struct Judge<'a> {
     pub(crate) time_limit: Duration,
     /// Where programs are compiled to.
     pub(crate) scratch: &'a Path,
-    pub(crate) interrupt: Interrupt,
 }
 
 impl Judge<'_> {
@@ -136,55 +135,44 @@ impl Judge<'_> {
             plain,
             managed: Vec::new(),
         };
-        if let Compiled::Refused(why) = program.compile(executable)? {
+        if let Err(why) = program.compile(executable)? {
             return Ok(case(Plain::NotCompiled { why }));
         }
         let mut runner = Runner {
             program: executable,
             machine: &self.machine,
             time_limit: self.time_limit,
-            interrupt: &self.interrupt,
         };
         for _ in 0..self.runs {
-            let run = runner.plainly(&[])?;
-            if let Some(how) = run.failed {
-                let said = run.said;
+            let Run {
+                failed,
+                elapsed,
+                said,
+            } = runner.plainly(&[])?;
+            if let Some(how) = failed {
                 return Ok(case(Plain::Failed { how, said }));
             }
-            runner.time_limit = runner.time_limit.max(run.elapsed * SLOWNESS);
+            runner.time_limit = runner.time_limit.max(elapsed * SLOWNESS);
         }
         let mut case = case(Plain::Passed);
-        for mode in &self.teams {
-            if mode.support == Support::Supported {
-                let teams = mode.teams;
-                let verdict = self.judge_mode(&runner, teams, index)?;
-                case.managed.push(Managed { teams, verdict });
-            }
+        let supported = |mode: &&Mode| mode.support == Support::Supported;
+        for &Mode { teams, .. } in self.teams.iter().filter(supported) {
+            let verdict = self.verdict(&runner, teams, index)?;
+            case.managed.push(Managed { teams, verdict });
         }
         Ok(case)
     }
 
-    fn judge_mode(
-        &self,
-        runner: &Runner<'_>,
-        teams: Teams,
-        index: usize,
-    ) -> anyhow::Result<Verdict> {
+    fn verdict(&self, runner: &Runner<'_>, teams: Teams, index: usize) -> anyhow::Result<Verdict> {
         let mut real_teams = None;
         for turn in 0..self.runs {
             let seed = (index as u64) << 32 | u64::from(turn);
             let mut daemon = stand_in(teams, &self.machine, seed)?;
-            let run = runner.managed(&mut daemon)?;
+            let Run { failed, said, .. } = runner.managed(&mut daemon)?;
             let shim = daemon.real_teams_because();
-            if let Some(how) = run.failed {
-                return match excuse(runner, teams, &how)? {
-                    Some(verdict) => Ok(verdict),
-                    None => Ok(Verdict::Broken {
-                        how,
-                        said: run.said,
-                        shim,
-                    }),
-                };
+            if let Some(how) = failed {
+                let excuse = excuse(runner, teams, &how)?;
+                return Ok(excuse.unwrap_or(Verdict::Broken { how, said, shim }));
             }
             real_teams = real_teams.or(shim);
         }
@@ -211,9 +199,8 @@ fn excuse(runner: &Runner<'_>, teams: Teams, how: &str) -> anyhow::Result<Option
         }
     }
     for _ in 0..RUNS_BEFORE_BLAME {
-        let again = runner.plainly(&[])?;
-        if let Some(how) = again.failed {
-            let said = again.said;
+        let Run { failed, said, .. } = runner.plainly(&[])?;
+        if let Some(how) = failed {
             return Ok(Some(Verdict::WrongPlainlyToo { how, said }));
         }
     }
@@ -226,7 +213,6 @@ pub(crate) fn supported(
     compilers: &[String],
     machine: &Machine,
     scratch: &Path,
-    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<Mode>> {
     const PROBE: &str = "int main(void)\n{\n    int sum = 0;\n\
         #pragma omp parallel reduction(+ : sum)\n    sum++;\n    return sum < 1;\n}\n";
@@ -238,14 +224,13 @@ pub(crate) fn supported(
     let executable = scratch.join("probe");
     let program =
         Program::new(scratch, Path::new("probe.c"), compiler).context("no compiler for C")?;
-    if let Compiled::Refused(why) = program.compile(&executable)? {
+    if let Err(why) = program.compile(&executable)? {
         bail!("{compiler} -fopenmp does not work: {why}");
     }
     let runner = Runner {
         program: &executable,
         machine,
         time_limit: Duration::from_secs(20),
-        interrupt,
     };
     let mut modes = Vec::new();
     for &teams in wanted {
@@ -272,6 +257,7 @@ pub(crate) fn supported(
 mod tests {
     use super::super::run::LoopSchedule;
     use super::*;
+    use mapper_report::interrupt::Interrupt;
     use mapper_report::workspace;
     use std::process::Command;
 
@@ -297,13 +283,13 @@ mod tests {
             teams,
             support: Support::Supported,
         };
+        let (schedule, interrupt) = (LoopSchedule::AsWritten, Interrupt::default());
         let judge = Judge {
-            machine: Machine::of_this_process(shim, LoopSchedule::AsWritten).unwrap(),
+            machine: Machine::of_this_process(shim, schedule, interrupt).unwrap(),
             teams: modes.iter().map(mode).collect(),
             runs: 1,
             time_limit: Duration::from_secs(2),
             scratch: scratch.path(),
-            interrupt: Interrupt::default(),
         };
         let program = Program::new(scratch.path(), Path::new("program.c"), "gcc").unwrap();
         judge.judge(&program, 0).unwrap()

@@ -115,13 +115,13 @@ fn main() -> std::process::ExitCode {
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.short {
         // The rest of `cargo xtask test` handles no flag either: Ctrl-C ends all of it.
-        let report = check(&own_suite(), Interrupt::default())?;
+        let own_suite = Args::parse_from(["cargo xtask conformance", "--runs=1"]);
+        let report = check(&own_suite, Interrupt::default())?;
         enough_were_virtual(&report)?;
         let (passed, failed) = (report.sound(), report.broken());
         let counts = format!("{passed} passed, {failed} failed");
         let _ = writeln!(std::io::stdout(), "{report}\n{counts}");
-        anyhow::ensure!(failed == 0, "{failed} broken by mapper");
-        return Ok(());
+        return verdict(&report);
     }
     let json = args.json.as_deref().map(OutputFile::claim).transpose()?;
     let report = check(args, Interrupt::on_signals()?)?;
@@ -134,25 +134,19 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(stopped) = report.stopped() {
         return Err(stopped.into());
     }
-    match report.broken() {
-        0 => anything_was_tested(&report),
-        count => bail!("{count} broken by mapper"),
+    verdict(&report)
+}
+
+/// Fails if mapper broke a program, or if no program passes plainly, as none was then run with mapper.
+fn verdict(report: &Report) -> anyhow::Result<()> {
+    match (report.broken(), report.sound()) {
+        (0, 0) => bail!(
+            "nothing was run with mapper, as no program passes plainly (see above); programs have to be complete in \
+             one file, need no arguments and exit with 0"
+        ),
+        (0, _) => Ok(()),
+        (count, _) => bail!("{count} broken by mapper"),
     }
-}
-
-/// Fails if no program passes plainly, as none was then run with mapper.
-fn anything_was_tested(report: &Report) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        report.sound() > 0,
-        "nothing was run with mapper, as no program passes plainly (see above); programs have to be complete in \
-         one file, need no arguments and exit with 0"
-    );
-    Ok(())
-}
-
-/// The short form: one run of each kind.
-fn own_suite() -> Args {
-    Args::parse_from(["cargo xtask conformance", "--runs=1"])
 }
 
 /// Programs of the own suite, compiled by gcc, that must pass with virtual teams. Some forty have constructs that such teams
@@ -203,24 +197,21 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
         .prefix("mapper-conformance-")
         .tempdir()
         .context("make a temporary folder")?;
-    let machine = Machine::of_this_process(shim, args.schedule)?;
+    let machine = Machine::of_this_process(shim, args.schedule, interrupt)?;
     let judge = Judge {
-        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path(), &interrupt)?,
+        teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path())?,
         machine,
         runs: args.runs,
         time_limit: Duration::from_secs(args.time_limit),
         scratch: scratch.path(),
-        interrupt,
     };
     let programs = args.cc.iter().flat_map(|compiler| {
         let sources = sources.iter();
         sources.filter_map(move |source| Program::new(folder, source, compiler))
     });
     let programs: Vec<Program> = programs.collect();
-    let jobs = match args.jobs {
-        Some(jobs) => jobs,
-        None => std::thread::available_parallelism().context("count the CPUs")?,
-    };
+    let all = std::thread::available_parallelism();
+    let jobs = args.jobs.map_or(all, Ok).context("count the CPUs")?;
     let cases = judge_all(&judge, &programs, jobs)?;
     let left_out = programs.len() - cases.len();
     let options = Options {
@@ -229,10 +220,9 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
         time_limit_s: (args.time_limit != TIME_LIMIT_S).then_some(args.time_limit),
         shim: args.shim.clone(),
     };
-    let modes = judge.teams;
     Ok(Report {
         options,
-        modes,
+        modes: judge.teams,
         cases,
         left_out,
     })
@@ -265,14 +255,14 @@ fn judge_all(
     std::thread::scope(|scope| {
         for _ in 0..jobs.get().min(programs.len()) {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) && !judge.interrupt.is_raised() {
+                while !stop.load(Ordering::Relaxed) && !judge.machine.interrupt.is_raised() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(program) = programs.get(index) else {
                         break;
                     };
                     progress().doing(program.title());
                     let case = judge.judge(program, index);
-                    if judge.interrupt.is_raised() && case.is_err() {
+                    if judge.machine.interrupt.is_raised() && case.is_err() {
                         break;
                     }
                     match case.as_ref().ok().and_then(Case::noteworthy) {
@@ -299,28 +289,20 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_is_an_error_before_anything_runs() {
-        let args = Args {
-            dir: Some("/nonexistent".into()),
-            json: Some("/nonexistent/results.json".into()),
-            ..own_suite()
-        };
-        let error = run(&args).unwrap_err().to_string();
+        let json = "--json=/nonexistent/results.json";
+        let error = run(&Args::parse_from(["conformance", "/nonexistent", json]));
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("/nonexistent/results.json"), "{error}");
     }
 
-    /// A suite of gcc's programs that pass plainly and come to these verdicts with virtual teams, or do not compile.
+    /// A suite of gcc's programs that come to these verdicts with virtual teams, if they are run with mapper.
     fn suite(verdicts: impl Iterator<Item = Option<Verdict>>) -> Report {
+        let teams = Teams::Virtual;
         let case = |verdict: Option<Verdict>| Case {
             program: "a.c".to_owned(),
             compiler: "gcc".to_owned(),
-            plain: match verdict {
-                Some(_) => Plain::Passed,
-                None => Plain::NotCompiled { why: String::new() },
-            },
-            managed: Vec::from_iter(verdict.map(|verdict| Managed {
-                teams: Teams::Virtual,
-                verdict,
-            })),
+            plain: Plain::Passed,
+            managed: Vec::from_iter(verdict.map(|verdict| Managed { teams, verdict })),
         };
         Report {
             cases: verdicts.map(case).collect(),
@@ -330,9 +312,9 @@ mod tests {
 
     #[test]
     fn a_suite_of_which_nothing_passes_plainly_is_no_success() {
-        assert!(anything_was_tested(&suite([None].into_iter())).is_err());
-        let passed = [Some(Verdict::Passed)].into_iter();
-        assert!(anything_was_tested(&suite(passed)).is_ok());
+        for (found, success) in [(None, false), (Some(Verdict::Passed), true)] {
+            assert_eq!(verdict(&suite([found].into_iter())).is_ok(), success);
+        }
     }
 
     #[test]

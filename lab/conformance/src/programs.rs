@@ -55,13 +55,6 @@ impl Language {
     }
 }
 
-/// The result of compiling.
-pub(crate) enum Compiled {
-    Program,
-    /// The compiler's reason.
-    Refused(String),
-}
-
 /// All programs below `folder`, sorted by name.
 pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -97,8 +90,8 @@ impl Program {
         format!("{} {}", self.compiler, self.name)
     }
 
-    /// Compiles it to `output`.
-    pub(crate) fn compile(&self, output: &Path) -> anyhow::Result<Compiled> {
+    /// Compiles it to `output`, if the compiler does not refuse it for a reason.
+    pub(crate) fn compile(&self, output: &Path) -> anyhow::Result<Result<(), String>> {
         let result = Command::new(&self.command)
             .args(["-fopenmp", "-O2", "-g", "-w", "-I"])
             .arg(&self.folder)
@@ -114,17 +107,15 @@ impl Program {
                 let missing = format!("compiler {}: not found; install it", self.command);
                 // Without one for another language, programs in C can be run all the same.
                 if self.command != self.compiler {
-                    return Ok(Compiled::Refused(missing));
+                    return Ok(Err(missing));
                 }
                 bail!("{missing} (`cargo xtask setup`) or name others with --cc");
             }
             Err(error) => return Err(error).with_context(|| format!("start {}", self.command)),
         };
-        if result.status.success() {
-            return Ok(Compiled::Program);
-        }
         let said = String::from_utf8_lossy(&result.stderr);
-        Ok(Compiled::Refused(reason(&said)))
+        let refused = || reason(&said);
+        Ok(result.status.success().then_some(()).ok_or_else(refused))
     }
 }
 
@@ -176,6 +167,7 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_not_there_is_an_error_and_a_wrong_program_is_not() {
+        const UNDEFINED: &str = "int other(void); int main(void) { return other(); }\n";
         let folder = tempfile::tempdir().unwrap();
         let compile = |compiler, name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).unwrap();
@@ -184,18 +176,11 @@ mod tests {
         };
         for (compiler, name, text, expected) in [
             ("gcc", "p.c", "#error \"no such luck\"\n", "no such luck"),
-            (
-                "gcc",
-                "p.c",
-                "int other(void); int main(void) { return other(); }\n",
-                "other",
-            ),
+            ("gcc", "p.c", UNDEFINED, "other"),
             // Without the compiler for another language, its programs are left out.
             ("gcc-0", "p.cpp", "", "g++-0: not found"),
         ] {
-            let Compiled::Refused(why) = compile(compiler, name, text).unwrap() else {
-                panic!("compiled: {text}");
-            };
+            let why = compile(compiler, name, text).unwrap().unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
         let error = compile("no-such-cc", "p.c", "").err().unwrap();

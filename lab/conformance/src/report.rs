@@ -1,15 +1,16 @@
 //! The results: a table, the failures with the command to repeat them, and JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::judge::{Case, Mode, Plain, Support, Verdict};
+use super::judge::{Case, Managed, Mode, Plain, Support, Verdict};
 use super::run::{LoopSchedule, Teams};
 use mapper_report::stopped::Stopped;
-use mapper_report::table::{Mark, Row, Table};
+use mapper_report::table::{Mark, Row, Table, texts};
 
 /// The options that a repeated run needs again.
 #[derive(Clone, Default, Serialize)]
@@ -47,18 +48,13 @@ impl Report {
 
     /// How often a program was broken by mapper, over all modes.
     pub(crate) fn broken(&self) -> usize {
-        let broken = |verdict: &&Verdict| matches!(verdict, Verdict::Broken { .. });
-        self.verdicts().filter(broken).count()
+        let broken = |of: &(&Case, &Managed)| matches!(of.1.verdict, Verdict::Broken { .. });
+        self.managed().filter(broken).count()
     }
 
     /// How often a program was not.
     pub(crate) fn sound(&self) -> usize {
-        self.verdicts().count() - self.broken()
-    }
-
-    fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        let managed = self.cases.iter().flat_map(|case| &case.managed);
-        managed.map(|managed| &managed.verdict)
+        self.managed().count() - self.broken()
     }
 
     /// How many programs of a compiler were right in every run in a mode, and had it.
@@ -69,8 +65,10 @@ impl Report {
     /// How many programs of a compiler came to each verdict in a mode, in the order of the table.
     fn counts(&self, compiler: &str, teams: Teams) -> [usize; 5] {
         let mut counts = [0; 5];
-        let managed = self.of(compiler).flat_map(|case| &case.managed);
-        for managed in managed.filter(|managed| managed.teams == teams) {
+        let here = |(case, managed): &(&Case, &Managed)| {
+            case.compiler == compiler && managed.teams == teams
+        };
+        for (_, managed) in self.managed().filter(here) {
             counts[match managed.verdict {
                 Verdict::Passed => 0,
                 Verdict::RealTeams { .. } => 1,
@@ -82,9 +80,9 @@ impl Report {
         counts
     }
 
-    fn of(&self, compiler: &str) -> impl Iterator<Item = &Case> {
+    fn managed(&self) -> impl Iterator<Item = (&Case, &Managed)> {
         let cases = self.cases.iter();
-        cases.filter(move |case| case.compiler == compiler)
+        cases.flat_map(|case| case.managed.iter().map(move |managed| (case, managed)))
     }
 
     /// The command that runs one program in one mode again, often.
@@ -113,22 +111,32 @@ impl Report {
     }
 
     fn table(&self) -> Table {
+        const HEADER: [&str; 6] = [
+            "compiler, teams",
+            "passed",
+            "real teams",
+            "needs exact teams",
+            "wrong plainly too",
+            "broken",
+        ];
         let compilers = self.cases.iter().map(|case| case.compiler.as_str());
         let mut rows = Vec::new();
         let mut add = |first: String, counts: &[usize]| {
             let mut cells = vec![first];
-            cells.extend(counts.iter().map(usize::to_string));
-            cells.resize(6, String::new());
+            cells.extend(texts(counts));
+            cells.resize(HEADER.len(), String::new());
             let mark = Mark::None;
             rows.push(Row { cells, mark });
         };
         for compiler in compilers.collect::<BTreeSet<_>>() {
-            let count = |wanted: fn(&Plain) -> bool| {
-                self.of(compiler).filter(|case| wanted(&case.plain)).count()
-            };
-            let passed = count(|plain| *plain == Plain::Passed);
-            let failed = count(|plain| matches!(plain, Plain::Failed { .. }));
-            let refused = count(|plain| matches!(plain, Plain::NotCompiled { .. }));
+            let (mut passed, mut failed, mut refused) = (0, 0, 0);
+            for case in self.cases.iter().filter(|case| case.compiler == compiler) {
+                *match case.plain {
+                    Plain::Passed => &mut passed,
+                    Plain::Failed { .. } => &mut failed,
+                    Plain::NotCompiled { .. } => &mut refused,
+                } += 1;
+            }
             let plain = format!("{compiler} plain ({failed} fail plainly, {refused} not compiled)");
             add(plain, &[passed]);
             for mode in &self.modes {
@@ -141,16 +149,7 @@ impl Report {
         }
         Table {
             title: String::new(),
-            header: [
-                "compiler, teams",
-                "passed",
-                "real teams",
-                "needs exact teams",
-                "wrong plainly too",
-                "broken",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
+            header: texts(HEADER),
             rows,
         }
     }
@@ -159,9 +158,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in &self.cases {
-            let Case {
-                compiler, program, ..
-            } = case;
+            let (compiler, program) = (&case.compiler, &case.program);
             match &case.plain {
                 Plain::Passed => {}
                 Plain::NotCompiled { why } => {
@@ -174,21 +171,14 @@ impl fmt::Display for Report {
             }
         }
         f.write_str(&self.table().terminal())?;
-        let managed = || {
-            let cases = self.cases.iter();
-            cases.flat_map(|case| case.managed.iter().map(move |managed| (case, managed)))
-        };
-        for (case, managed) in managed() {
+        for (case, managed) in self.managed() {
             if let Verdict::WrongPlainlyToo { how, said } = &managed.verdict {
-                let (compiler, program) = (&case.compiler, &case.program);
-                writeln!(
-                    f,
-                    "\nwrong now and then without mapper too: {compiler} {program}: {how}"
-                )?;
+                let what = "wrong now and then without mapper too";
+                writeln!(f, "\n{what}: {} {}: {how}", case.compiler, case.program)?;
                 write_indented(f, said)?;
             }
         }
-        for (case, managed) in managed() {
+        for (case, managed) in self.managed() {
             if let Verdict::Broken { how, said, shim } = &managed.verdict {
                 let (compiler, program) = (&case.compiler, &case.program);
                 let teams = managed.teams.name();
@@ -210,39 +200,27 @@ fn write_indented(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 }
 
 /// A word as a shell wants it.
-fn quoted(word: &str) -> String {
-    let harmless = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if !word.is_empty() && word.chars().all(harmless) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+fn quoted(word: &str) -> Cow<'_, str> {
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::Managed;
     use super::*;
 
     fn report() -> Report {
+        let teams = Teams::Fixed;
         let case = |program: &str, verdict| Case {
             program: program.to_owned(),
             compiler: "gcc".to_owned(),
             plain: Plain::Passed,
-            managed: vec![Managed {
-                teams: Teams::Fixed,
-                verdict,
-            }],
+            managed: vec![Managed { teams, verdict }],
         };
-        let broken = Verdict::Broken {
-            how: "SIGSEGV".to_owned(),
-            said: "line".to_owned(),
-            shim: None,
-        };
-        let racy = Verdict::WrongPlainlyToo {
-            how: "exit status 1".to_owned(),
-            said: "race".to_owned(),
-        };
+        let [how, said] = ["SIGSEGV", "line"].map(str::to_owned);
+        let shim = None;
+        let broken = Verdict::Broken { how, said, shim };
+        let [how, said] = ["exit status 1", "race"].map(str::to_owned);
+        let racy = Verdict::WrongPlainlyToo { how, said };
         let mode = |teams, support| Mode { teams, support };
         Report {
             options: Options {
@@ -270,12 +248,8 @@ mod tests {
         let text = report().to_string();
         let command = "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed \
              --schedule adaptive --time-limit 60 --shim '/other one.so' --runs 20";
-        for part in [
-            command,
-            "SIGSEGV",
-            "| line",
-            "without mapper too: gcc racy.c",
-        ] {
+        let racy = "without mapper too: gcc racy.c";
+        for part in [command, "SIGSEGV", "| line", racy] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains("--program racy.c"), "{text}");

@@ -78,10 +78,16 @@ pub(crate) struct Machine {
     pub(crate) cpus: Vec<usize>,
     /// How loops are dispensed in managed runs.
     pub(crate) schedule: LoopSchedule,
+    /// Ends a run immediately, with an error.
+    pub(crate) interrupt: Interrupt,
 }
 
 impl Machine {
-    pub(crate) fn of_this_process(shim: PathBuf, schedule: LoopSchedule) -> anyhow::Result<Self> {
+    pub(crate) fn of_this_process(
+        shim: PathBuf,
+        schedule: LoopSchedule,
+        interrupt: Interrupt,
+    ) -> anyhow::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("ask for the CPUs")?;
         let cpus = 0..CpuSet::count();
         let cpus = cpus.filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
@@ -89,6 +95,7 @@ impl Machine {
             shim,
             cpus: cpus.collect(),
             schedule,
+            interrupt,
         })
     }
 
@@ -100,13 +107,12 @@ impl Machine {
 
 /// Why a program failed, unless its exit status is 0.
 fn failure(status: ExitStatus) -> Option<String> {
-    match (status.code(), status.signal().unwrap_or(0)) {
+    let number = status.signal().unwrap_or(0);
+    match (status.code(), Signal::try_from(number)) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("exit status {code}")),
-        (None, number) => Some(match Signal::try_from(number) {
-            Ok(signal) => signal.to_string(),
-            Err(_) => format!("signal {number}"),
-        }),
+        (None, Ok(signal)) => Some(signal.to_string()),
+        (None, Err(_)) => Some(format!("signal {number}")),
     }
 }
 
@@ -125,16 +131,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) program: &'a Path,
     pub(crate) machine: &'a Machine,
     pub(crate) time_limit: Duration,
-    /// Ends a run immediately, with an error.
-    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Runner<'_> {
     /// Runs it without mapper, but with mapper's short waits, and `extra` variables.
     pub(crate) fn plainly(&self, extra: &[(&str, &str)]) -> anyhow::Result<Run> {
-        let mut command = self.command();
-        command.envs(extra.iter().copied());
-        self.run(command, None)
+        self.run(self.command().envs(extra.iter().copied()), None)
     }
 
     /// Runs it with the shim, under an allocation that keeps changing.
@@ -148,7 +150,7 @@ impl Runner<'_> {
         if self.machine.schedule == LoopSchedule::Adaptive {
             command.env("MAPPER_SCHEDULE", "adaptive");
         }
-        self.run(command, Some(daemon))
+        self.run(&mut command, Some(daemon))
     }
 
     /// The program with an environment like the launcher's, but with threads of libomp that sleep immediately, and without
@@ -171,15 +173,8 @@ impl Runner<'_> {
         command
     }
 
-    fn run(&self, mut command: Command, mut daemon: Option<&mut StandIn>) -> anyhow::Result<Run> {
-        let path = self.program.with_extension("log");
-        let output = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .with_context(|| format!("create {}", path.display()))?;
+    fn run(&self, command: &mut Command, mut daemon: Option<&mut StandIn>) -> anyhow::Result<Run> {
+        let output = tempfile::tempfile().context("make a file for the output")?;
         command
             .stdin(Stdio::null())
             .stdout(output.try_clone().context("share a file")?)
@@ -188,9 +183,12 @@ impl Runner<'_> {
         // SAFETY: one system call, which is safe between fork and exec, and nothing is allocated.
         unsafe { command.pre_exec(end_with_this_thread) };
         let begun = Instant::now();
-        let mut running = Running::start(&mut command)
-            .with_context(|| format!("start {}", self.program.display()))?;
-        let mut log = Log::of(output);
+        let mut running =
+            Running::start(command).with_context(|| format!("start {}", self.program.display()))?;
+        let mut log = Log {
+            file: output,
+            kept_from: 0,
+        };
         let pause = if daemon.is_some() { FLAP } else { LOOK };
         let failed = loop {
             std::thread::sleep(pause);
@@ -201,7 +199,7 @@ impl Runner<'_> {
                 let (seconds, threads) = (self.time_limit.as_secs(), thread_states(running.id()));
                 break Some(format!("hung for {seconds} s ({threads})"));
             }
-            if self.interrupt.is_raised() {
+            if self.machine.interrupt.is_raised() {
                 bail!("interrupted");
             }
             log.give_back();
@@ -249,10 +247,6 @@ struct Log {
 }
 
 impl Log {
-    const fn of(file: File) -> Self {
-        Self { file, kept_from: 0 }
-    }
-
     fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
@@ -307,16 +301,14 @@ mod tests {
             shim: PathBuf::new(),
             cpus: vec![0],
             schedule: LoopSchedule::AsWritten,
+            interrupt: interrupt.clone(),
         };
         let runner = Runner {
             program: &program,
             machine: &machine,
             time_limit: limit,
-            interrupt,
         };
-        let mut command = runner.command();
-        command.args(["-c", script]);
-        runner.run(command, None)
+        runner.run(runner.command().args(["-c", script]), None)
     }
 
     #[test]
@@ -331,20 +323,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_program_in_its_folder_is_reported_without_control_characters() {
+        let (coloured, plain) = (
+            "printf '\\033[2Jred\\a\\tand blue'",
+            "\u{fffd}[2Jred\u{fffd}\tand blue",
+        );
+        let both = "echo one; echo two >&2; exit 3";
         for (script, failed, said) in [
             ("exit 0", None, ""),
-            (
-                "echo one; echo two >&2; exit 3",
-                Some("exit status 3"),
-                "one\ntwo",
-            ),
+            (both, Some("exit status 3"), "one\ntwo"),
             ("kill -11 $$", Some("SIGSEGV"), ""),
             ("test -x ./program", None, ""),
-            (
-                "printf '\\033[2Jred\\a\\tand blue'",
-                None,
-                "\u{fffd}[2Jred\u{fffd}\tand blue",
-            ),
+            (coloured, None, plain),
         ] {
             let run = run(script, LIMIT);
             let found = (run.failed.as_deref(), &*run.said);
@@ -357,7 +346,10 @@ mod tests {
         use std::io::Write as _;
         use std::os::unix::fs::MetadataExt as _;
         let mut file = tempfile::tempfile().unwrap();
-        let mut log = Log::of(file.try_clone().unwrap());
+        let mut log = Log {
+            file: file.try_clone().unwrap(),
+            kept_from: 0,
+        };
         let line = [&[b'a'; 1023][..], b"\n"].concat();
         for _ in 0..3 * MOST_LOG / line.len() as u64 {
             file.write_all(&line).unwrap();
