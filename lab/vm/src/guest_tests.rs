@@ -46,19 +46,21 @@ pub(crate) struct TestCounts {
     pub(crate) failed: Vec<String>,
 }
 
-/// Which tests are run, and for how long.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Chosen<'a> {
-    /// Part of their names.
-    pub(crate) filter: &'a str,
-    /// The length of the test that nothing grows, if not the usual one.
-    pub(crate) soak_seconds: Option<u64>,
+// Which tests are run, and for how long; the comments of its fields are help.
+#[derive(clap::Args)]
+pub(crate) struct Chosen {
+    /// Run only the tests whose name contains this.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// How long the test that nothing grows keeps the daemon busy [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
+    soak_seconds: Option<u64>,
 }
 
 /// Builds everything, runs the chosen tests, and shows each line of output to `on_line`.
 pub(crate) fn run_guest_tests(
     machine: &Machine,
-    chosen: Chosen<'_>,
+    chosen: &Chosen,
     mut on_line: impl FnMut(&str),
 ) -> Result<TestCounts> {
     let image = image::ensure(false)?;
@@ -121,7 +123,7 @@ fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
 }
 
 /// The folder that goes into the guest.
-fn staged(chosen: Chosen<'_>) -> Result<Scratch> {
+fn staged(chosen: &Chosen) -> Result<Scratch> {
     let payload = Scratch::create("payload")?;
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--quiet"]);
@@ -152,7 +154,7 @@ fn staged(chosen: Chosen<'_>) -> Result<Scratch> {
         )?;
         install(&built, &installed.join(name), mode)?;
     }
-    let filter = chosen.filter;
+    let filter = &chosen.filter;
     let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
         format!("export MAPPER_SOAK_SECONDS={seconds}\n")
     });

@@ -21,8 +21,8 @@ use super::sockets::Sockets;
 const NODE_MEMORY_MIB: u32 = 1024;
 /// Room for the payload's results; the file is sparse.
 const RESULT_SIZE_BYTES: u64 = 256 << 20;
-/// Long enough for the guest tests on a busy machine.
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(900);
+/// Seconds that are long enough for the guest tests on a busy machine.
+const DEFAULT_TIMEOUT_S: u64 = 900;
 /// The kernel's message after an instruction that was half patched.
 const EMULATION_FAULT: &str = "Oops: int3";
 /// The file of the guest's console.
@@ -47,12 +47,18 @@ pub(crate) enum Accelerator {
     Kvm,
 }
 
-/// A machine to run a payload on.
+// A machine to run a payload on; the comments of its fields are help.
+#[derive(clap::Args)]
 pub(crate) struct Machine {
-    pub(crate) sockets: Sockets,
-    pub(crate) accelerator: Accelerator,
-    /// Then the guest is stopped and the run has failed.
-    pub(crate) timeout: Duration,
+    /// Sockets, cores of a socket and threads of a core.
+    #[arg(long, default_value_t = Sockets::DEFAULT, value_name = "SOCKETSxCORESxTHREADS")]
+    topology: Sockets,
+    /// Seconds after which the guest is stopped and the run has failed.
+    #[arg(long, default_value_t = DEFAULT_TIMEOUT_S, value_name = "SECONDS")]
+    timeout: u64,
+    /// How the guest's processors are run.
+    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
+    accel: Accelerator,
 }
 
 /// The end of the console after a failure of the emulation.
@@ -108,7 +114,8 @@ impl Machine {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut qemu = command.spawn().context("start qemu-system-x86_64")?;
         let mut began = false;
-        let powered_off = stream(&mut qemu, Instant::now() + self.timeout, |line| {
+        let timeout = Duration::from_secs(self.timeout);
+        let powered_off = stream(&mut qemu, Instant::now() + timeout, |line| {
             began = true;
             on_line(line);
         });
@@ -118,8 +125,7 @@ impl Machine {
         let status = qemu.wait().context("wait for qemu-system-x86_64")?;
         if !powered_off? {
             bail!(
-                "the guest had not finished after {:.0?}; the end of its console:\n{}",
-                self.timeout,
+                "the guest had not finished after {timeout:.0?}; the end of its console:\n{}",
                 keep_console_tail(&run)
             );
         }
@@ -143,11 +149,11 @@ impl Machine {
             sockets,
             cores,
             threads,
-        } = self.sockets;
+        } = self.topology;
         // If this program is killed, the guest must end, too.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
-        match self.accelerator {
+        match self.accel {
             // Kernel 6.12 double-faults early with cx16 under QEMU 7.2; the vendor makes the guest
             // derive threads and one last-level cache for each socket.
             Accelerator::Tcg => command
@@ -158,12 +164,12 @@ impl Machine {
         let mut words = String::from(
             "-machine q35 -nodefaults -no-user-config -no-reboot -display none -monitor none",
         );
-        let (cpus, memory) = (self.sockets.cpus(), sockets * NODE_MEMORY_MIB);
+        let (cpus, memory) = (self.topology.cpus(), sockets * NODE_MEMORY_MIB);
         words += &format!(" -smp {cpus},sockets={sockets},cores={cores},threads={threads}");
         words += &format!(" -m {memory}");
         for node in 0..sockets {
-            let first = node * self.sockets.cpus_of_socket();
-            let last = first + self.sockets.cpus_of_socket() - 1;
+            let first = node * self.topology.cpus_of_socket();
+            let last = first + self.topology.cpus_of_socket() - 1;
             words += &format!(" -object memory-backend-ram,id=m{node},size={NODE_MEMORY_MIB}M");
             words += &format!(" -numa node,nodeid={node},cpus={first}-{last},memdev=m{node}");
         }

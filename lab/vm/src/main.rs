@@ -11,7 +11,7 @@
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Parser as _, Subcommand};
@@ -23,9 +23,8 @@ mod scratch;
 mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
-use machine::{Accelerator, Machine};
+use machine::Machine;
 use scratch::folder;
-use sockets::Sockets;
 
 /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2.
 #[derive(clap::Parser)]
@@ -46,46 +45,19 @@ enum Action {
     /// Runs a folder with a `run.sh` in it as root in the guest; its exit status is returned.
     Run {
         #[command(flatten)]
-        machine: MachineArgs,
+        machine: Machine,
         /// The folder to take into the guest.
         payload: PathBuf,
     },
     /// Tests mapper in the guest as an installed service.
     Test {
         #[command(flatten)]
-        machine: MachineArgs,
-        /// Run only the tests whose name contains this.
-        #[arg(long, default_value = "")]
-        filter: String,
-        /// How long the test that nothing grows keeps the daemon busy [default: 30].
-        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
-        soak_seconds: Option<u64>,
+        machine: Machine,
+        #[command(flatten)]
+        chosen: Chosen,
     },
     /// Removes the image and everything else under `target/vm`.
     Clean,
-}
-
-#[derive(clap::Args)]
-struct MachineArgs {
-    /// Sockets, cores of a socket and threads of a core.
-    #[arg(long, default_value_t = Sockets::DEFAULT, value_name = "SOCKETSxCORESxTHREADS")]
-    topology: Sockets,
-    /// Seconds after which the guest is stopped and the run has failed.
-    #[arg(long, default_value_t = machine::DEFAULT_TIMEOUT.as_secs(), value_name = "SECONDS")]
-    timeout: u64,
-    /// How the guest's processors are run.
-    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
-    accel: Accelerator,
-}
-
-impl MachineArgs {
-    fn machine(&self) -> Machine {
-        Machine {
-            sockets: self.topology,
-            accelerator: self.accel,
-            timeout: Duration::from_secs(self.timeout),
-        }
-    }
 }
 
 fn main() -> std::process::ExitCode {
@@ -101,23 +73,15 @@ fn run(args: &Args) -> Result<()> {
             let image = image::ensure(false)?;
             let started = Instant::now();
             let show = |line: &str| println!("{line}");
-            let status = machine.machine().run(&image, payload, show)?;
+            let status = machine.run(&image, payload, show)?;
             eprintln!(
                 "guest: exit status {status} after {:.0?}",
                 started.elapsed()
             );
             anyhow::ensure!(status == 0, "the payload returned {status}");
         }
-        Action::Test {
-            machine,
-            filter,
-            soak_seconds,
-        } => {
-            let chosen = Chosen {
-                filter,
-                soak_seconds: *soak_seconds,
-            };
-            let counts = run_guest_tests(&machine.machine(), chosen, |line| println!("{line}"))?;
+        Action::Test { machine, chosen } => {
+            let counts = run_guest_tests(machine, chosen, |line| println!("{line}"))?;
             let failed = &counts.failed;
             println!("{} passed, {} failed", counts.passed, failed.len());
             anyhow::ensure!(
