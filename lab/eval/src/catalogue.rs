@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, bail};
 use mapper_report::table::texts;
-use mapper_sim::presets::{self, Apps, Machines, PresetError};
+use mapper_sim::presets::{
+    APPS, Apps, MACHINES, Machines, NUCORE_APPS, PresetError, read_apps, read_machines,
+};
 use mapper_sim::{AppModel, Machine, MachineSpec};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -19,18 +21,18 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     pub(super) fn presets() -> anyhow::Result<Self> {
-        let mut apps = presets::apps()?;
-        apps.extend(presets::nucore_apps()?);
+        let mut apps = read_apps(APPS)?;
+        apps.extend(read_apps(NUCORE_APPS)?);
         Ok(Self {
             apps,
-            machines: presets::machines()?,
+            machines: read_machines(MACHINES)?,
             digests: Digests::of_presets()?,
         })
     }
 
     pub(super) fn add_apps(&mut self, path: &Path) -> anyhow::Result<()> {
         let check = |name: &String, _: &AppModel| check_name(name);
-        let own = own(path, "applications", "apps", presets::read_apps, check)?;
+        let own = own(path, "applications", "apps", read_apps, check)?;
         self.apps.extend(own);
         Ok(())
     }
@@ -40,7 +42,7 @@ impl Catalogue {
             Machine::new(name, spec.clone())?;
             Ok(())
         };
-        let own = own(path, "machines", "machines", presets::read_machines, check)?;
+        let own = own(path, "machines", "machines", read_machines, check)?;
         self.machines.extend(own);
         Ok(())
     }
@@ -110,9 +112,9 @@ pub(super) struct Digests {
 impl Digests {
     fn of_presets() -> anyhow::Result<Self> {
         Ok(Self {
-            apps_sha256: sha256(&serde_json::to_vec(&presets::apps()?)?),
-            machines_sha256: sha256(&serde_json::to_vec(&presets::machines()?)?),
-            nucore_sha256: sha256(&serde_json::to_vec(&presets::nucore_apps()?)?),
+            apps_sha256: sha256(&serde_json::to_vec(&read_apps(APPS)?)?),
+            machines_sha256: sha256(&serde_json::to_vec(&read_machines(MACHINES)?)?),
+            nucore_sha256: sha256(&serde_json::to_vec(&read_apps(NUCORE_APPS)?)?),
         })
     }
 

@@ -8,7 +8,7 @@ use mapper_model::{CpuRange, CpuSet, Qos, Topology};
 use mapper_pipeline::OverheadBudget;
 use mapper_sim::nucore::BandwidthError;
 use mapper_sim::{
-    Aim, Constants, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario, Teams, Traffic,
+    Aim, Constants, Job, Lending, Machine, MachineSpec, Method, Outcome, Scenario, Teams,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -216,10 +216,7 @@ impl RunSpec {
                 Kind::Next { lends, .. } => *lends,
                 _ => Lending::Never,
             },
-            traffic: match kind {
-                Kind::NucoreByNode => Traffic::ByNode,
-                _ => Traffic::Unreported,
-            },
+            traffic_by_node: matches!(kind, Kind::NucoreByNode),
             seed: self.seed,
             longest_step_s: None,
             timeline: self.timeline,

@@ -219,6 +219,7 @@ fn times(value: &Value, factor: f64) -> Value {
 mod tests {
     use super::super::examples;
     use super::*;
+    use mapper_sim::presets;
 
     fn set(text: &str) -> Setting {
         text.parse().unwrap()
@@ -275,7 +276,7 @@ mod tests {
         let new = set("decision_s*=0.5").changed(&old).unwrap();
         assert_eq!(new.decision_s, 0.5 * old.decision_s);
         assert_eq!(new.spin_wait, old.spin_wait);
-        let app = mapper_sim::presets::app("SGD").unwrap();
+        let app = presets::app("SGD").unwrap();
         let changed = |text: &str| set(text).changed(&app);
         let doubled = changed("app.mpki*=2").unwrap().misses_per_kilo;
         assert_eq!(doubled, app.misses_per_kilo.map(|m| 2.0 * m));
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(changed("app.chunks*=2").unwrap(), app);
         assert_eq!(changed("SGD.chunks=80").unwrap().loop_chunks, Some(80));
         // Counts change to whole numbers and to no others.
-        let machine = mapper_sim::presets::machines().unwrap()["hsw80"].clone();
+        let machine = presets::read_machines(presets::MACHINES).unwrap()["hsw80"].clone();
         let changed = |text: &str| set(text).changed(&machine);
         let new = changed("machine.threads_per_core=2").unwrap();
         assert_eq!(new.threads_per_core, 2);

@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn the_vectors_have_the_shares_of_the_cores_that_are_printed_beside_them() {
-        let presets = mapper_sim::presets::nucore_apps().unwrap();
+        use mapper_sim::presets;
+        let presets = presets::read_apps(presets::NUCORE_APPS).unwrap();
         for part in &data::kept(&PRINTED).unwrap().parts {
             assert_eq!(part.lines.len(), 11);
             for line in &part.lines {

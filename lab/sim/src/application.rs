@@ -5,7 +5,6 @@
 //! Linux, which is the unit of progress. [`Behaviour`] holds the parameters of one part.
 
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// The threads for which the stall cycles of sharing are given.
 const SHARING_REFERENCE_THREADS: f64 = 20.0;
@@ -35,7 +34,7 @@ pub struct AppModel {
     #[serde(rename = "loc")]
     pub local_share: f64,
     /// Where the other misses go.
-    #[serde(default, skip_serializing_if = "Elsewhere::is_evenly")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub elsewhere: Elsewhere,
     /// All misses go to this node, whatever the local share is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,12 +83,13 @@ pub struct AppModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
     /// Whether it reports its latency to the daemon through the C interface. Programs of the papers do not.
-    #[serde(
-        rename = "reports",
-        default,
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(rename = "reports", default, skip_serializing_if = "is_default")]
     pub reports_latency: bool,
+}
+
+/// Whether a value is that of a file that names none.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 const fn one() -> f64 {
@@ -114,10 +114,6 @@ pub enum Elsewhere {
 }
 
 impl Elsewhere {
-    const fn is_evenly(&self) -> bool {
-        matches!(self, Self::Evenly)
-    }
-
     /// The share of a socket's other misses that a node serves, of at least two nodes.
     fn share(self, nodes: usize, socket: usize, node: usize) -> f64 {
         let only = |chosen: usize| f64::from(u8::from(chosen == node));
@@ -171,13 +167,13 @@ pub struct Requests {
 
 /// An invalid description of an application.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("application {app:?}: {what} is {value}: give {fix}")]
-pub struct AppError {
-    pub(crate) app: String,
-    pub(crate) what: &'static str,
-    pub(crate) value: f64,
-    pub(crate) fix: Cow<'static, str>,
-}
+#[error("application {0:?}: {1} is {2}: give {3}")]
+pub struct AppError(
+    pub(crate) String,
+    pub(crate) &'static str,
+    pub(crate) f64,
+    pub(crate) String,
+);
 
 /// The parameters of one part, as the performance function takes them.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -213,9 +209,10 @@ impl Behaviour {
             _ if nodes == 1 => 1.0,
             Some(home) => f64::from(u8::from(home.min(nodes - 1) == node)),
             None => {
-                let own = match node == socket {
-                    true => self.local_share,
-                    false => 0.0,
+                let own = if node == socket {
+                    self.local_share
+                } else {
+                    0.0
                 };
                 own + (1.0 - self.local_share) * self.elsewhere.share(nodes, socket, node)
             }
@@ -346,15 +343,9 @@ impl AppModel {
             let fix = "positive shares that make 1";
             wrong = wrong.or(Some(("sum of the phases' shares", sum, fix)));
         }
-        match wrong {
-            None => Ok(()),
-            Some((what, value, fix)) => Err(AppError {
-                app: app.to_owned(),
-                what,
-                value,
-                fix: Cow::Borrowed(fix),
-            }),
-        }
+        wrong.map_or(Ok(()), |(what, value, fix)| {
+            Err(AppError(app.to_owned(), what, value, fix.to_owned()))
+        })
     }
 }
 

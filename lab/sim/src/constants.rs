@@ -2,6 +2,7 @@
 //!
 //! The protocol of an evaluation freezes them, so that a result says which ones it was computed with.
 
+use crate::application::is_default;
 use serde::{Deserialize, Serialize};
 
 /// The law of the queue at a memory.
@@ -13,13 +14,6 @@ pub enum MemoryQueue {
     Open,
     /// As many customers as misses can be under way.
     Finite,
-}
-
-impl MemoryQueue {
-    /// Whether it is the law of a protocol that names none.
-    pub(crate) fn is_open(&self) -> bool {
-        *self == Self::Open
-    }
 }
 
 /// Constants of the model. The specification gives the defaults and their sources.
@@ -35,7 +29,7 @@ pub struct Constants {
     /// Threads beyond the first at which all of that share is lost.
     pub row_buffer_threads: f64,
     /// The law of the queue at a memory.
-    #[serde(skip_serializing_if = "MemoryQueue::is_open")]
+    #[serde(skip_serializing_if = "is_default")]
     pub memory_queue: MemoryQueue,
     /// Growth of the queue of a saturated memory or link, in service times per unit of utilisation: 2500
     /// continues the tangent at 98 %; with 0 it stops growing and throughput exceeds bandwidth.
@@ -114,13 +108,8 @@ impl Default for Constants {
 
 /// A constant out of its range.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("{name} is {value}: give {least} to {most}")]
-pub struct ConstantError {
-    name: &'static str,
-    value: f64,
-    least: f64,
-    most: f64,
-}
+#[error("{0} is {1}: give {2} to {3}")]
+pub struct ConstantError(&'static str, f64, f64, f64);
 
 impl Constants {
     /// Checks every number. Beyond these ranges speeds become negative or no numbers at all.
@@ -159,24 +148,10 @@ impl Constants {
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(ConstantError {
-                    name,
-                    value,
-                    least,
-                    most,
-                });
+                return Err(ConstantError(name, value, least, most));
             }
         }
         Ok(())
-    }
-
-    /// As in the vectors: saturation without loss, and queues that stop growing at 50 service times.
-    pub fn of_the_vectors(self) -> Self {
-        Self {
-            row_buffer_loss: 0.0,
-            saturated_slope: 0.0,
-            ..self
-        }
     }
 
     pub(crate) fn slice_s(&self, runnable_per_cpu: f64) -> f64 {
@@ -192,7 +167,6 @@ mod tests {
     fn every_constant_has_a_range_and_is_refused_beyond_it_with_value_and_range() {
         let usual = Constants::default();
         usual.check().unwrap();
-        usual.of_the_vectors().check().unwrap();
         let written = serde_json::to_value(usual).unwrap();
         let refused = |name: &str, value: f64| {
             let mut written = written.clone();
@@ -209,15 +183,12 @@ mod tests {
                 assert!(error.contains(": give "), "{error}");
             }
         }
-        for (name, value, error) in [
-            (
-                "row_buffer_loss",
-                5.0,
-                "row_buffer_loss is 5: give 0 to 0.99",
-            ),
-            ("time_sharing", 2.0, "time_sharing is 2: give 0 to 0.99"),
-            ("cycle_s", 0.0, "cycle_s is 0: give 0.001 to 100000"),
+        for (name, value, range) in [
+            ("row_buffer_loss", 5.0, "0 to 0.99"),
+            ("time_sharing", 2.0, "0 to 0.99"),
+            ("cycle_s", 0.0, "0.001 to 100000"),
         ] {
+            let error = format!("{name} is {value}: give {range}");
             assert_eq!(refused(name, value), error);
         }
         let cycle_s = f64::NAN;

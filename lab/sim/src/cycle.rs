@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn shares_of_every_application_make_a_whole() {
-        for (name, app) in presets::apps().unwrap() {
+        for (name, app) in presets::read_apps(presets::APPS).unwrap() {
             let cycle = Cycle::of(&app, 5.0, 0.37);
             let sum: f64 = cycle.parts().iter().map(|p| p.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}");

@@ -4,7 +4,7 @@ use crate::application::AppModel;
 use crate::constants::Constants;
 use crate::machine::Machine;
 use crate::presets;
-use crate::scenario::{Job, Lending, Method, Scenario, Teams, Traffic};
+use crate::scenario::{Job, Lending, Method, Scenario, Teams};
 use mapper_model::{CpuRange, CpuSet, Qos};
 
 pub(crate) fn machine(name: &str) -> Machine {
@@ -59,7 +59,7 @@ pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
         method: Method::For(20.0),
         teams: Teams::Fixed,
         lending: Lending::Never,
-        traffic: Traffic::Unreported,
+        traffic_by_node: false,
         seed: 1,
         longest_step_s: None,
         timeline: false,

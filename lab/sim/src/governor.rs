@@ -110,21 +110,12 @@ fn nanoseconds(seconds: f64) -> u64 {
 
 /// Sets that never change, by the names of the programs.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Fixed {
-    sets: Vec<(String, CpuSet)>,
-}
-
-impl Fixed {
-    /// Each program on its set.
-    pub const fn new(sets: Vec<(String, CpuSet)>) -> Self {
-        Self { sets }
-    }
-}
+pub struct Fixed(pub Vec<(String, CpuSet)>);
 
 impl Governor for Fixed {
     fn decide(&mut self, observation: &Observation) -> Decision {
         let sets = observation.apps.iter().filter_map(|app| {
-            let mut known = self.sets.iter();
+            let mut known = self.0.iter();
             let (_, set) = known.find(|(name, _)| name == app.spec.name.as_str())?;
             Some((app.app, set.clone()))
         });

@@ -36,16 +36,16 @@ impl Aim {
     }
 }
 
-pub(crate) struct Judge {
+pub(crate) struct Judge<'a> {
     programs: Vec<Program>,
     /// The longest parallel part of each.
     longest: Vec<usize>,
-    speeds: Speeds,
+    speeds: Speeds<'a>,
     aim: Aim,
 }
 
-impl Judge {
-    pub(crate) fn new(scenario: &Scenario, aim: Aim) -> Self {
+impl<'a> Judge<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, aim: Aim) -> Self {
         let speeds = Speeds::new(scenario);
         let jobs = scenario.jobs.iter().enumerate();
         let programs: Vec<Program> = jobs.map(|(n, job)| speeds.program(job, n)).collect();

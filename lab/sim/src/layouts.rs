@@ -22,8 +22,9 @@ fn order(machine: &Machine, socket: u32, filling: Filling) -> Vec<CpuId> {
         Filling::Cores => [socket, at % cores, at / cores],
     };
     let places = (0..cores * threads).map(place);
-    let contexts = places.filter_map(|place| machine.context_at(place));
-    contexts.collect()
+    places
+        .filter_map(|place| machine.context_at(place))
+        .collect()
 }
 
 fn orders(machine: &Machine, filling: Filling) -> Vec<Vec<CpuId>> {
@@ -43,16 +44,12 @@ pub(crate) fn alone(machine: &Machine, threads: u32) -> Vec<CpuSet> {
     let per_socket = machine.contexts() / sockets;
     let threads = threads.min(machine.contexts());
     let mut layouts = Vec::new();
-    for used in 1..=sockets {
-        if threads > used * per_socket || threads < used {
-            continue;
-        }
+    for used in (1..=sockets).filter(|used| (*used..=used * per_socket).contains(&threads)) {
         for filling in [Filling::Pairs, Filling::Cores] {
             let on = |socket: u32| {
                 let here = threads / used + u32::from(socket < threads % used);
-                order(machine, socket, filling)
-                    .into_iter()
-                    .take(here as usize)
+                let contexts = order(machine, socket, filling).into_iter();
+                contexts.take(here as usize)
             };
             let set: CpuSet = (0..used).flat_map(on).collect();
             if !layouts.contains(&set) {
@@ -92,24 +89,17 @@ pub fn interleaved(machine: &Machine, counts: &[u32]) -> Vec<CpuSet> {
 
 /// Every way to divide `units` among `apps` so that each has at least one; with `slack` some may be left over.
 pub(crate) fn divisions(units: u32, apps: usize, slack: bool) -> Vec<Vec<u32>> {
-    fn extend(left: u32, apps: usize, slack: bool, head: &mut Vec<u32>, all: &mut Vec<Vec<u32>>) {
-        if apps == 0 {
-            if left == 0 || slack {
-                all.push(head.clone());
-            }
-            return;
-        }
-        let most = left.saturating_sub(apps as u32 - 1);
-        let least = if apps == 1 && !slack { most.max(1) } else { 1 };
-        for own in least..=most {
-            head.push(own);
-            extend(left - own, apps - 1, slack, head, all);
-            head.pop();
-        }
+    if apps == 0 {
+        let complete = units == 0 || slack;
+        return Vec::from_iter(complete.then(Vec::new));
     }
-    let mut all = Vec::new();
-    extend(units, apps, slack, &mut Vec::new(), &mut all);
-    all
+    let most = units.saturating_sub(apps as u32 - 1);
+    let least = if apps == 1 && !slack { most.max(1) } else { 1 };
+    let with = |own| {
+        let others = divisions(units - own, apps - 1, slack).into_iter();
+        others.map(move |others| [vec![own], others].concat())
+    };
+    (least..=most).flat_map(with).collect()
 }
 
 #[cfg(test)]

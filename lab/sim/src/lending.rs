@@ -13,7 +13,7 @@
 
 use crate::machine::Machine;
 use crate::occupancy::{Occupancy, seats};
-use crate::scenario::Siblings;
+use crate::scenario::Lending;
 use mapper_model::{CpuId, CpuSet};
 
 /// Period in which Linux's balancer finds a waiting thread a free CPU.
@@ -59,7 +59,7 @@ pub(crate) fn lend(
     occupancy: &mut Occupancy,
     machine: &Machine,
     parties: &[Party<'_>],
-    siblings: Siblings,
+    how: Lending,
 ) {
     let parties: Vec<_> = parties.iter().filter(|p| p.rank.is_some()).collect();
     let before = occupancy.clone();
@@ -85,7 +85,7 @@ pub(crate) fn lend(
         };
         let guests: Vec<usize> = (0..parties.len())
             .filter(|&at| waiting[at] > 0.0 && parties[at].rank > owner.rank)
-            .filter(|&at| siblings == Siblings::Lent || !meets_others(parties[at]))
+            .filter(|&at| how == Lending::OneWay || !meets_others(parties[at]))
             .collect();
         let total: f64 = guests.iter().map(|&at| waiting[at]).sum();
         let given = total.min(1.0);
@@ -111,18 +111,6 @@ pub(crate) struct Loan {
     pub(crate) waiting: f64,
 }
 
-/// What moves by a change of loans cost, in seconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Moves {
-    pub(crate) core_s: f64,
-    /// Until the caches are filled again.
-    pub(crate) refill_s: f64,
-    /// For data that are then on another node.
-    pub(crate) far_s: f64,
-    /// Whether all threads meet at barriers.
-    pub(crate) meets: bool,
-}
-
 impl Loan {
     pub(crate) fn of(occupancy: &Occupancy, app: usize, set: &CpuSet, waiting: f64) -> Self {
         let mut loan = Self {
@@ -140,10 +128,13 @@ impl Loan {
         loan
     }
 
-    /// Seconds lost by a program whose loan was `before` and that still wants all CPUs it can get.
-    pub(crate) fn costs(&self, before: &Self, moves: Moves) -> f64 {
+    /// Seconds lost by a program whose loan was `before` and that still wants all CPUs it can get. A move costs time for
+    /// the core, until the caches are filled again and for data that are then on another node; where all threads `meet`
+    /// at barriers, all wait for one.
+    pub(crate) fn costs(&self, before: &Self, move_s: [f64; 3], meet: bool) -> f64 {
+        let [core_s, refill_s, far_s] = move_s;
         let part = |threads: f64, of: f64| match threads > 1e-9 {
-            true if moves.meets => 1.0,
+            true if meet => 1.0,
             true => (threads / of.max(1.0)).min(1.0),
             false => 0.0,
         };
@@ -151,10 +142,8 @@ impl Loan {
         let driven = part(before.borrowed - self.borrowed, running);
         let came = part(self.borrowed - before.borrowed, running);
         let returned = part(before.lent - self.lent, self.own);
-        let moved_s = moves.core_s + moves.refill_s + moves.far_s;
-        driven * (BALANCING_S + moved_s)
-            + came * moved_s
-            + returned * (moves.core_s + moves.refill_s)
+        let moved_s = core_s + refill_s + far_s;
+        driven * (BALANCING_S + moved_s) + came * moved_s + returned * (core_s + refill_s)
     }
 }
 
@@ -237,7 +226,7 @@ mod tests {
     use crate::fixtures::{hsw80, set};
 
     /// A serial part on the first core of ten, 80 threads on the other 60 CPUs, and so many of these that would borrow.
-    fn lent(ranks: [usize; 2], waiting: f64, siblings: Option<Siblings>) -> Occupancy {
+    fn lent(ranks: [usize; 2], waiting: f64, how: Lending) -> Occupancy {
         let machine = hsw80();
         let sets = [set("0-9,40-49"), set("10-39,50-79")];
         let mut occupancy = Occupancy::idle(&machine, 2);
@@ -249,9 +238,9 @@ mod tests {
             rank: Some(ranks[app]),
             waiting: [0.0, waiting][app],
         });
-        match siblings {
-            Some(siblings) => lend(&mut occupancy, &machine, &parties, siblings),
-            None => lend_cores(&mut occupancy, &machine, &parties),
+        match how {
+            Lending::WholeCores => lend_cores(&mut occupancy, &machine, &parties),
+            _ => lend(&mut occupancy, &machine, &parties, how),
         }
         occupancy
     }
@@ -259,14 +248,14 @@ mod tests {
     #[test]
     fn idle_cpus_go_down_the_order_only_and_busy_cores_only_where_siblings_are_lent() {
         // 19 of the 20 CPUs are idle, of which one is the sibling of the serial part.
-        for (ranks, siblings, running, sibling) in [
-            ([0, 1], Some(Siblings::Lent), 79.0, [0.0, 1.0]),
-            ([1, 0], Some(Siblings::Lent), 60.0, [0.0, 0.0]),
-            ([0, 1], Some(Siblings::Kept), 78.0, [0.0, 0.0]),
+        for (ranks, how, running, sibling) in [
+            ([0, 1], Lending::OneWay, 79.0, [0.0, 1.0]),
+            ([1, 0], Lending::OneWay, 60.0, [0.0, 0.0]),
+            ([0, 1], Lending::OneWayCores, 78.0, [0.0, 0.0]),
             // Whole cores go in any direction.
-            ([1, 0], None, 78.0, [0.0, 0.0]),
+            ([1, 0], Lending::WholeCores, 78.0, [0.0, 0.0]),
         ] {
-            let found = lent(ranks, 20.0, siblings);
+            let found = lent(ranks, 20.0, how);
             assert!((found.running(1) - running).abs() < 1e-9);
             assert_eq!(found.row(40), sibling);
             assert_eq!(found.row(0), [1.0, 0.0]);
@@ -277,7 +266,7 @@ mod tests {
 
     #[test]
     fn idle_cores_are_taken_before_second_contexts() {
-        let occupancy = lent([0, 1], 9.0, Some(Siblings::Lent));
+        let occupancy = lent([0, 1], 9.0, Lending::OneWay);
         let on = |contexts: std::ops::Range<usize>| -> f64 {
             contexts.map(|c| occupancy.row(c)[1]).sum()
         };
@@ -301,13 +290,7 @@ mod tests {
             (true, loan(0.0, 20.0), loan(0.0, 0.0), 1.03e-3),
             (true, loan(0.0, 0.0), loan(0.0, 0.0), 0.0),
         ] {
-            let moves = Moves {
-                core_s: 30e-6,
-                refill_s: 1e-3,
-                far_s: 0.0,
-                meets,
-            };
-            let found = after.costs(&before, moves);
+            let found = after.costs(&before, [30e-6, 1e-3, 0.0], meets);
             assert!((found - expected).abs() < 1e-9, "{found}");
         }
     }

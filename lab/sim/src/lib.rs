@@ -46,6 +46,4 @@ pub use machine::{Machine, MachineSpec};
 pub use occupancy::Occupancy;
 pub use performance::{Events, Solution, solve};
 pub use run::{on_sets, run};
-pub use scenario::{
-    AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, Siblings, Teams, Traffic,
-};
+pub use scenario::{AppOutcome, GivenUp, Job, Lending, Method, Outcome, Sample, Scenario, Teams};

@@ -68,11 +68,8 @@ pub struct LinkSpec {
 
 /// An invalid description of a machine.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("machine {machine:?}: {problem}")]
-pub struct MachineError {
-    machine: String,
-    problem: String,
-}
+#[error("machine {0:?}: {1}")]
+pub struct MachineError(String, String);
 
 /// A checked machine. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
@@ -85,7 +82,8 @@ pub struct Machine {
     link_s: Vec<f64>,
     /// The links of each route, from row to column.
     routes: Vec<Vec<usize>>,
-    ways_over_link: Vec<f64>,
+    /// By link, how many routes pass it: 1 where each pair of nodes has a link of its own.
+    pub(crate) ways_over_link: Vec<f64>,
 }
 
 impl Machine {
@@ -94,10 +92,7 @@ impl Machine {
     /// # Errors
     /// [`MachineError`] names the machine, the number and what to give.
     pub fn new(name: &str, spec: MachineSpec) -> Result<Self, MachineError> {
-        let refused = |problem| MachineError {
-            machine: name.to_owned(),
-            problem,
-        };
+        let refused = |problem| MachineError(name.to_owned(), problem);
         check_numbers(&spec).map_err(refused)?;
         let nodes = spec.sockets as usize;
         let mut link_s = Vec::new();
@@ -135,31 +130,29 @@ impl Machine {
             for to in 0..nodes {
                 let link = |from: usize, to: usize| direct[from * nodes + to];
                 let over = |via| Some(vec![link(from, via)?, link(via, to)?]);
-                let route = match from == to {
-                    true => Some(Vec::new()),
-                    false => link(from, to).map(|link| vec![link]),
+                let route = match link(from, to) {
+                    _ if from == to => Some(Vec::new()),
+                    Some(link) => Some(vec![link]),
+                    None => (0..nodes).find_map(over),
                 };
-                let route = route.or_else(|| (0..nodes).find_map(over));
-                routes.push(route.ok_or_else(|| {
-                    refused(format!(
-                        "no route of at most two hops from node {from} to {to}: add a link"
-                    ))
-                })?);
+                let none = "no route of at most two hops from node";
+                let none = || refused(format!("{none} {from} to {to}: add a link"));
+                routes.push(route.ok_or_else(none)?);
             }
         }
         let mut ways_over_link = vec![0.0; link_s.len()];
         for link in routes.iter().flatten() {
             ways_over_link[*link] += 1.0;
         }
-        let topology = Topology::regular(Shape {
+        let shape = Shape {
             sockets: spec.sockets,
             cores_per_socket: spec.cores_per_socket,
             threads_per_core: spec.threads_per_core,
-        });
+        };
         Ok(Self {
             name: name.to_owned(),
+            topology: Topology::regular(shape),
             spec,
-            topology,
             link_s,
             routes,
             ways_over_link,
@@ -221,11 +214,6 @@ impl Machine {
     /// Seconds that each link takes for a line.
     pub fn link_service_s(&self) -> &[f64] {
         &self.link_s
-    }
-
-    /// By link, how many routes pass it: 1 where each pair of nodes has a link of its own.
-    pub(crate) fn ways_over_link(&self) -> &[f64] {
-        &self.ways_over_link
     }
 
     /// Extra seconds of a line from another node over idle links, averaged over all pairs of nodes; 0 for one node.
@@ -339,40 +327,33 @@ mod tests {
 
     #[test]
     fn an_invalid_machine_is_refused_with_the_value() {
-        fn modules(spec: &mut MachineSpec, slowdown: f64, cores: u32) {
-            spec.module_slowdown = Some(slowdown);
-            (spec.threads_per_core, spec.cores_per_socket) = (1, cores);
-        }
-        fn links<const N: usize>(spec: &mut MachineSpec, sockets: u32, between: [[u32; 2]; N]) {
-            let bytes_per_s = 1e9;
-            spec.sockets = sockets;
-            let link = |between| LinkSpec {
-                between,
-                bytes_per_s,
-            };
-            spec.links = between.map(link).to_vec();
-        }
-        type Change = fn(&mut MachineSpec);
-        let cases: [(Change, &[&str]); 7] = [
-            (|s| s.sockets = 0, &["sockets is 0: give 1 to 64"]),
-            (|s| s.clock_hz = f64::NAN, &["clock_hz is NaN"]),
+        let link = "bytes_per_s = 1e9, between =";
+        for (change, part) in [
+            ("sockets = 0".to_owned(), "sockets is 0: give 1 to 64"),
+            ("clock_hz = nan".to_owned(), "clock_hz is NaN"),
             (
-                |s| modules(s, 0.2, 9),
-                &["module_slowdown is 0.2", "an even number"],
+                "threads_per_core = 1\ncores_per_socket = 9\nmodule_slowdown = 0.2".to_owned(),
+                "module_slowdown is 0.2: give 0 or more, one thread per core and an even number",
             ),
-            (|s| modules(s, -0.1, 10), &["module_slowdown is -0.1"]),
-            (|s| links(s, 2, [[0, 2]]), &["below 2"]),
             (
-                |s| links(s, 2, [[0, 1], [1, 0]]),
-                &["second link between 1 and 0: give one"],
+                "threads_per_core = 1\nmodule_slowdown = -0.1".to_owned(),
+                "module_slowdown is -0.1",
             ),
-            (|s| links(s, 3, [[0, 1]]), &["from node 0 to 2"]),
-        ];
-        for (change, parts) in cases {
-            let mut spec = machine("ivb40").spec;
-            change(&mut spec);
-            let error = Machine::new("mine", spec).unwrap_err().to_string();
-            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            (format!("links = [{{ {link} [0, 2] }}]"), "below 2"),
+            (
+                format!("links = [{{ {link} [0, 1] }}, {{ {link} [1, 0] }}]"),
+                "second link between 1 and 0: give one",
+            ),
+            (
+                format!("sockets = 3\nlinks = [{{ {link} [0, 1] }}]"),
+                "from node 0 to 2",
+            ),
+        ] {
+            let mut table = toml::Table::try_from(machine("ivb40").spec).unwrap();
+            table.extend(toml::from_str::<toml::Table>(&change).unwrap());
+            let refused = Machine::new("mine", table.try_into().unwrap());
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
         }
     }
 }

@@ -399,7 +399,7 @@ impl<'a> Solver<'a> {
 fn mean_way_s(machine: &Machine, links: &[Response]) -> f64 {
     let nodes = machine.nodes();
     let idle = LINE_BYTES / machine.spec.link_bytes_per_s;
-    let links = links.iter().zip(machine.ways_over_link());
+    let links = links.iter().zip(&machine.ways_over_link);
     let passed: f64 = links.map(|(link, ways)| link.seconds * ways).sum();
     (passed + nodes as f64 * idle) / (nodes * nodes) as f64
 }

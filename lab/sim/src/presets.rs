@@ -4,23 +4,20 @@ use crate::application::{AppError, AppModel};
 use crate::machine::{Machine, MachineError, MachineSpec};
 use std::collections::BTreeMap;
 
-const APPS: &str = include_str!("../presets/apps.toml");
-const NUCORE: &str = include_str!("../presets/nucore.toml");
-const MACHINES: &str = include_str!("../presets/machines.toml");
+/// The applications of MAPPER, SAM-MPH, NuPoCo and Cooperative.
+pub const APPS: &str = include_str!("../presets/apps.toml");
+/// The eleven programs and phases of NuCore's Table 1: a file of their own, as earlier protocols quote the hash
+/// of the other.
+pub const NUCORE_APPS: &str = include_str!("../presets/nucore.toml");
+/// All machines.
+pub const MACHINES: &str = include_str!("../presets/machines.toml");
 
 /// An unusable preset or file of presets.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// Nothing has this name.
-    #[error("unknown {what} {name:?}: give one of {}", .known.join(", "))]
-    Unknown {
-        /// Application or machine.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// Those that exist.
-        known: Vec<String>,
-    },
+    /// No application or machine has this name, of those that exist.
+    #[error("unknown {0} {1:?}: give one of {2}")]
+    Unknown(&'static str, String, String),
     /// The file does not have the form of the presets.
     #[error(transparent)]
     Syntax(#[from] toml::de::Error),
@@ -33,9 +30,9 @@ pub enum PresetError {
 }
 
 /// Applications by name.
-pub type Apps = BTreeMap<String, AppModel>;
+pub type Apps = Named<AppModel>;
 /// Descriptions of machines by name.
-pub type Machines = BTreeMap<String, MachineSpec>;
+pub type Machines = Named<MachineSpec>;
 
 /// Reads applications written like the presets.
 ///
@@ -55,38 +52,13 @@ pub fn read_machines(text: &str) -> Result<Machines, PresetError> {
     Ok(toml::from_str(text)?)
 }
 
-/// The applications of MAPPER, SAM-MPH, NuPoCo and Cooperative.
-///
-/// # Errors
-/// Never with the presets of this crate, which a test reads.
-pub fn apps() -> Result<Apps, PresetError> {
-    read_apps(APPS)
-}
-
-/// The eleven programs and phases of NuCore's Table 1: a file of their own, as earlier protocols quote the hash
-/// of the other.
-///
-/// # Errors
-/// Never with the presets of this crate, which a test reads.
-pub fn nucore_apps() -> Result<Apps, PresetError> {
-    read_apps(NUCORE)
-}
-
-/// All machines.
-///
-/// # Errors
-/// Never with the presets of this crate, which a test reads.
-pub fn machines() -> Result<Machines, PresetError> {
-    read_machines(MACHINES)
-}
-
 /// One application.
 ///
 /// # Errors
 /// When none has this name; the error lists those that exist.
 pub fn app(name: &str) -> Result<AppModel, PresetError> {
-    let mut apps = apps()?;
-    apps.extend(nucore_apps()?);
+    let mut apps = read_apps(APPS)?;
+    apps.extend(read_apps(NUCORE_APPS)?);
     named("application", name, apps)
 }
 
@@ -95,18 +67,18 @@ pub fn app(name: &str) -> Result<AppModel, PresetError> {
 /// # Errors
 /// When none has this name; the error lists those that exist.
 pub fn machine(name: &str) -> Result<Machine, PresetError> {
-    Ok(Machine::new(name, named("machine", name, machines()?)?)?)
+    Ok(Machine::new(
+        name,
+        named("machine", name, read_machines(MACHINES)?)?,
+    )?)
 }
 
-fn named<T>(
-    what: &'static str,
-    name: &str,
-    mut all: BTreeMap<String, T>,
-) -> Result<T, PresetError> {
-    all.remove(name).ok_or_else(|| PresetError::Unknown {
-        what,
-        name: name.to_owned(),
-        known: all.into_keys().collect(),
+type Named<T> = BTreeMap<String, T>;
+
+fn named<T>(what: &'static str, name: &str, mut all: Named<T>) -> Result<T, PresetError> {
+    all.remove(name).ok_or_else(|| {
+        let known: Vec<String> = all.into_keys().collect();
+        PresetError::Unknown(what, name.to_owned(), known.join(", "))
     })
 }
 
@@ -125,7 +97,7 @@ mod tests {
     #[test]
     fn the_applications_are_those_of_the_vectors() {
         let given: Apps = serde_json::from_value(vectors("sim_apps.json")["apps"].clone()).unwrap();
-        let ours = apps().unwrap();
+        let ours = read_apps(APPS).unwrap();
         assert!(given.keys().eq(ours.keys()));
         for (name, given) in given {
             let ours = AppModel {
@@ -141,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_programs_of_nucores_table_1_are_eleven_and_hide_no_other() {
-        let (apps, nucore) = (apps().unwrap(), nucore_apps().unwrap());
+        let [apps, nucore] = [APPS, NUCORE_APPS].map(|text| read_apps(text).unwrap());
         assert_eq!(nucore.len(), 11);
         for (name, program) in nucore {
             assert!(!apps.contains_key(&name), "{name}");
@@ -154,7 +126,7 @@ mod tests {
     fn the_machines_are_those_of_the_vectors() {
         let given = vectors("sim_machines.json")["machines"].clone();
         let given: Machines = serde_json::from_value(given).unwrap();
-        let ours = machines().unwrap();
+        let ours = read_machines(MACHINES).unwrap();
         for (name, given) in given {
             let mut ours = ours[&name].clone();
             // The vectors have no key for it.

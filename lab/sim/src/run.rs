@@ -8,7 +8,7 @@
 use crate::counters::Bank;
 use crate::cycle::Position;
 use crate::governor::{Fixed, Governor, Overhead};
-use crate::lending::{Loan, Moves, Order};
+use crate::lending::{Loan, Order};
 use crate::noise::Noise;
 use crate::performance::Events;
 use crate::scenario::{AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, Teams};
@@ -46,8 +46,8 @@ pub fn run(scenario: &Scenario, governor: Option<&mut dyn Governor>) -> Outcome 
 #[must_use]
 pub fn on_sets(scenario: &Scenario, sets: Vec<CpuSet>) -> Outcome {
     let names = scenario.jobs.iter().map(|job| job.name.clone());
-    let mut fixed = Fixed::new(names.zip(sets).collect());
-    run(scenario, Some(&mut fixed as &mut dyn Governor))
+    let mut fixed = Fixed(names.zip(sets).collect());
+    run(scenario, Some(&mut fixed))
 }
 
 struct Live {
@@ -79,7 +79,7 @@ struct Run<'a, 'g> {
     scenario: &'a Scenario,
     governor: Option<&'g mut dyn Governor>,
     overhead: Overhead,
-    speeds: Speeds,
+    speeds: Speeds<'a>,
     programs: Vec<Program>,
     live: Vec<Live>,
     /// Programs that have not arrived yet, the next one last.
@@ -207,6 +207,13 @@ impl<'a, 'g> Run<'a, 'g> {
         }
     }
 
+    const fn lends_one_way(&self) -> bool {
+        matches!(
+            self.scenario.lending,
+            Lending::OneWay | Lending::OneWayCores
+        )
+    }
+
     fn goes_on(&self) -> bool {
         let finished = self.live.is_empty() && self.coming.is_empty();
         if finished || self.now_s >= self.until_s - NOW_S {
@@ -273,19 +280,16 @@ impl<'a, 'g> Run<'a, 'g> {
         let constants = &self.scenario.constants;
         for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
             let program = &self.programs[live.program];
-            let moves = Moves {
-                core_s: constants.move_core_s,
-                refill_s: self.speeds.refill_s(program),
-                far_s: pace.remote_penalty * constants.move_node_s,
-                meets: program.job.app.barrier_s.is_some(),
-            };
+            let far_s = pace.remote_penalty * constants.move_node_s;
+            let move_s = [constants.move_core_s, self.speeds.refill_s(program), far_s];
+            let meet = program.job.app.barrier_s.is_some();
             let mut before = live.loan;
             if !program.cycle.parts()[position.part].parallel {
                 // A sleeping team does not miss what it had borrowed.
                 before.borrowed = pace.loan.borrowed;
             }
             if self.scenario.lending != Lending::WholeCores {
-                live.debt_s += pace.loan.costs(&before, moves);
+                live.debt_s += pace.loan.costs(&before, move_s, meet);
             }
             live.loan = pace.loan;
         }
@@ -397,7 +401,7 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         self.outcome.decisions += 1;
         let mut moved = false;
-        if matches!(self.scenario.lending, Lending::OneWay(_)) && self.order.update() {
+        if self.lends_one_way() && self.order.update() {
             self.charge_all_sets();
         }
         for (app, set) in decision {
@@ -411,7 +415,7 @@ impl<'a, 'g> Run<'a, 'g> {
             }
         }
         if moved {
-            if matches!(self.scenario.lending, Lending::OneWay(_)) {
+            if self.lends_one_way() {
                 self.charge_all_sets();
             }
             self.sample();

@@ -66,28 +66,11 @@ pub enum Lending {
     /// program that was put on one node.
     WholeCores,
     /// In one direction and at a cost, as control groups can do it (`lending`). Nothing for a program that was put
-    /// on one node.
-    OneWay(Siblings),
-}
-
-/// Whether a CPU is lent while its owner runs on another context of the core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Siblings {
-    /// It is: CPU sets do not show where in them the owner runs.
-    Lent,
-    /// It is not, as with core scheduling.
-    Kept,
-}
-
-/// Whether memory traffic is reported by node, as resource control does on server processors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Traffic {
-    /// Only misses are counted.
-    #[default]
-    Unreported,
-    /// The traffic of each node's CPUs, and the part to their own node.
-    ByNode,
+    /// on one node. A CPU is lent even while its owner runs on another context of the core: CPU sets do not show
+    /// where in them the owner runs.
+    OneWay,
+    /// The same, but no CPU beside a running owner, as with core scheduling.
+    OneWayCores,
 }
 
 /// What is simulated.
@@ -105,8 +88,9 @@ pub struct Scenario {
     pub teams: Teams,
     /// Whether idle CPUs are lent.
     pub lending: Lending,
-    /// Whether memory traffic is reported by node.
-    pub traffic: Traffic,
+    /// Whether the memory traffic of each node's CPUs is reported, with the part to their own node, as resource
+    /// control does on server processors; else only misses are counted.
+    pub traffic_by_node: bool,
     /// Seed of all randomness.
     pub seed: u64,
     /// The longest step; by default a step lasts until the next event.

@@ -34,26 +34,20 @@ pub fn check_served(app: &AppModel, name: &str, machine: &Machine) -> Result<(),
     } else {
         format!("that keeps {load} CPUs busy")
     };
-    Err(AppError {
-        app: name.to_owned(),
-        what: "service.arrivals_per_s",
-        value: arrivals_per_s,
-        fix: format!(
-            "fewer, or a shorter service.demand_s than {demand_s} s, for {} with {cpus} CPUs: alone on it {waits}",
-            machine.name
-        )
-        .into(),
-    })
+    let fix = format!(
+        "fewer, or a shorter service.demand_s than {demand_s} s, for {} with {cpus} CPUs: alone on it {waits}",
+        machine.name
+    );
+    Err(AppError(
+        name.to_owned(),
+        "service.arrivals_per_s",
+        arrivals_per_s,
+        fix,
+    ))
 }
 
 /// The probability that a request has to wait, with this load on this many servers.
 fn probability_of_waiting(load: f64, servers: f64) -> f64 {
-    if load <= 0.0 {
-        return 0.0;
-    }
-    if servers <= load {
-        return 1.0;
-    }
     // Erlang's formula B by its recursion, then C; fractional servers are rounded down.
     let mut blocked = 1.0;
     let count = servers.floor().max(1.0) as u32;
@@ -109,9 +103,9 @@ mod tests {
 
     #[test]
     fn a_service_that_no_cpus_of_a_machine_could_serve_is_refused_and_no_preset_is_one() {
-        for (name, spec) in presets::machines().unwrap() {
+        for (name, spec) in presets::read_machines(presets::MACHINES).unwrap() {
             let machine = Machine::new(&name, spec).unwrap();
-            for (name, app) in presets::apps().unwrap() {
+            for (name, app) in presets::read_apps(presets::APPS).unwrap() {
                 check_served(&app, &name, &machine).unwrap();
             }
         }

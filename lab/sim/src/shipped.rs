@@ -37,7 +37,8 @@ pub struct Shipped {
 #[derive(Debug, Default)]
 struct State {
     set: CpuSet,
-    begin_ns: u64,
+    /// When it came.
+    begin_ns: Option<u64>,
     last: Counted,
     shares: bool,
     intervals: u32,
@@ -54,22 +55,14 @@ fn shares(now: &Counted, last: &Counted) -> bool {
     events > SHARES_PER_CYCLE * (now.cycles - last.cycles)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Up,
-    Down,
-}
-
-/// The step of a program on `held` contexts: four, or to the next whole number of sockets for one that shares on more
-/// than one; below one socket it goes up to it, and down by four.
-fn step(shares: bool, way: Way, held: u32, per_socket: u32) -> u32 {
-    let beyond = held % per_socket;
-    match way {
-        _ if !shares => STEP,
-        Way::Up => per_socket - beyond,
-        Way::Down if held <= per_socket => STEP,
-        Way::Down if beyond > 0 => beyond,
-        Way::Down => per_socket,
+/// The step, down or up, of a program on `held` contexts: four, or to the next whole number of sockets for one that
+/// shares on more than one; below one socket it goes up to it, and down by four.
+fn step(shares: bool, down: bool, held: u32, per_socket: u32) -> u32 {
+    match held % per_socket {
+        _ if !shares || (down && held <= per_socket) => STEP,
+        beyond if !down => per_socket - beyond,
+        0 => per_socket,
+        beyond => beyond,
     }
 }
 
@@ -95,10 +88,8 @@ impl Shipped {
     fn start_over(&mut self, ids: &[AppId], now_ns: u64) {
         self.apps.retain(|id, _| ids.contains(id));
         for id in ids {
-            self.apps.entry(*id).or_insert_with(|| State {
-                begin_ns: now_ns,
-                ..State::default()
-            });
+            let app = self.apps.entry(*id);
+            app.or_default().begin_ns.get_or_insert(now_ns);
         }
         let fair = self.fair();
         for id in ids {
@@ -144,9 +135,7 @@ impl Shipped {
             left -= (taken.len() - before) as u32;
         }
         if let Some(app) = self.apps.get_mut(&id) {
-            for cpu in taken {
-                app.set.insert(cpu);
-            }
+            app.set.extend(taken);
         }
         count - left
     }
@@ -201,10 +190,7 @@ impl Shipped {
         let Some(app) = self.apps.get_mut(&id) else {
             return;
         };
-        let way = match direction < DOWNWARDS[usize::from(app.shares)] {
-            true => Way::Down,
-            false => Way::Up,
-        };
+        let down = direction < DOWNWARDS[usize::from(app.shares)];
         let (held, performance) = (app.set.len(), app.performance);
         if let Some((before, then)) = app.trying.take() {
             if performance < then * (1.0 + GAIN) {
@@ -221,8 +207,8 @@ impl Shipped {
             return;
         }
         app.trying = Some((held, performance));
-        let step = step(app.shares, way, held, per_socket);
-        if way == Way::Down {
+        let step = step(app.shares, down, held, per_socket);
+        if down {
             return self.release(id, step.min(held.saturating_sub(MINIMUM)));
         }
         if self.grow(id, step) == 0
@@ -243,7 +229,7 @@ impl Governor for Shipped {
             let counted = Counted::of(&observed.reading);
             if let Some(app) = self.apps.get_mut(&observed.app) {
                 if observation.trigger == Trigger::Interval {
-                    let since_s = (observation.now_ns - app.begin_ns) as f64 * 1e-9;
+                    let since_s = (observation.now_ns - app.begin_ns.unwrap_or(0)) as f64 * 1e-9;
                     let done = counted.instructions - app.last.instructions;
                     app.performance = done / since_s.max(1e-9);
                     app.shares = shares(&counted, &app.last);
@@ -293,18 +279,16 @@ mod tests {
     #[test]
     fn sharing_programs_step_to_whole_sockets_and_all_others_by_four() {
         for held in [4, 20, 27, 40] {
-            for way in [Way::Up, Way::Down] {
-                assert_eq!(step(false, way, held, 20), 4);
-            }
+            assert_eq!(
+                [false, true].map(|down| step(false, down, held, 20)),
+                [4, 4]
+            );
         }
-        for (way, held, expected) in [
-            (Way::Up, 12, 8),
-            (Way::Up, 40, 20),
-            (Way::Down, 27, 7),
-            (Way::Down, 40, 20),
-            (Way::Down, 20, 4),
-        ] {
-            assert_eq!(step(true, way, held, 20), expected);
+        for (held, expected) in [(12, 8), (40, 20)] {
+            assert_eq!(step(true, false, held, 20), expected);
+        }
+        for (held, expected) in [(27, 7), (40, 20), (20, 4)] {
+            assert_eq!(step(true, true, held, 20), expected);
         }
     }
 
@@ -336,19 +320,15 @@ mod tests {
 
     #[test]
     fn either_kind_of_coherence_makes_a_program_share_from_the_threshold_on() {
-        let counted = |cycles, between_sockets, within_socket| Counted {
+        let counted = |cycles, [between_sockets, within_socket]: [f64; 2]| Counted {
             instructions: 0.0,
             cycles,
             between_sockets,
             within_socket,
         };
-        let last = counted(1e9, 0.0, 0.0);
-        for (between, within, expected) in [
-            (449e3, 449e3, false),
-            (451e3, 0.0, true),
-            (0.0, 451e3, true),
-        ] {
-            assert_eq!(shares(&counted(2.9e9, between, within), &last), expected);
-        }
+        let last = counted(1e9, [0.0; 2]);
+        let cases = [[449e3, 449e3], [451e3, 0.0], [0.0, 451e3]];
+        let found = cases.map(|events| shares(&counted(2.9e9, events), &last));
+        assert_eq!(found, [false, true, true]);
     }
 }

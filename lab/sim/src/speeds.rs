@@ -4,14 +4,13 @@
 //! on the machine. Situations repeat, so results are kept.
 
 use crate::application::AppModel;
-use crate::constants::Constants;
 use crate::counters::Requested;
 use crate::cycle::{Cycle, Part};
 use crate::lending::{self, Loan, Party};
 use crate::machine::{LINE_BYTES, Machine};
 use crate::occupancy::Occupancy;
 use crate::performance::{Events, Solution, solve};
-use crate::scenario::{Job, Lending, Scenario, Teams, Traffic};
+use crate::scenario::{Job, Lending, Scenario, Teams};
 use crate::service;
 use crate::waiting;
 use mapper_model::CpuSet;
@@ -68,34 +67,30 @@ impl<'a> Place<'a> {
     }
 }
 
-pub(crate) struct Speeds {
-    machine: Machine,
-    constants: Constants,
-    teams: Teams,
-    lending: Lending,
-    traffic: Traffic,
+pub(crate) struct Speeds<'a> {
+    scenario: &'a Scenario,
     kept: BTreeMap<Vec<u64>, Vec<Pace>>,
 }
 
-impl Speeds {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
+impl<'a> Speeds<'a> {
+    pub(crate) const fn new(scenario: &'a Scenario) -> Self {
         Self {
-            machine: scenario.machine.clone(),
-            constants: scenario.constants,
-            teams: scenario.teams,
-            lending: scenario.lending,
-            traffic: scenario.traffic,
+            scenario,
             kept: BTreeMap::new(),
         }
     }
 
+    const fn machine(&self) -> &'a Machine {
+        &self.scenario.machine
+    }
+
     /// A program ready to run: its speed alone is measured here.
     pub(crate) fn program(&self, job: &Job, number: usize) -> Program {
-        let offset = self.constants.cycle_offset * number as f64;
+        let offset = self.scenario.constants.cycle_offset * number as f64;
         let mut program = Program {
             number,
-            threads: job.threads_on(&self.machine),
-            cycle: Cycle::of(&job.app, self.constants.cycle_s, offset),
+            threads: job.threads_on(self.machine()),
+            cycle: Cycle::of(&job.app, self.scenario.constants.cycle_s, offset),
             job: job.clone(),
             alone: Vec::new(),
         };
@@ -136,7 +131,7 @@ impl Speeds {
         let mut runnable: Vec<f64> = places.iter().map(|place| self.runnable(place)).collect();
         let serves = |at: &usize| places[*at].app().service.is_some();
         let services: Vec<usize> = (0..places.len()).filter(serves).collect();
-        let mut occupancy = Occupancy::idle(&self.machine, 0);
+        let mut occupancy = Occupancy::idle(self.machine(), 0);
         let (mut solution, mut computing) = (Solution::default(), Vec::new());
         let rounds = if services.is_empty() {
             1
@@ -148,7 +143,7 @@ impl Speeds {
                 let Place { program, part, .. } = places[at];
                 if let Some(wanted) = program.alone.get(part) {
                     let ipc = solution.apps[at].ipc().max(1e-9);
-                    let busy = wanted / ipc / self.machine.spec.clock_hz;
+                    let busy = wanted / ipc / self.machine().spec.clock_hz;
                     runnable[at] = busy.clamp(1e-3, f64::from(program.threads));
                 }
             }
@@ -159,11 +154,16 @@ impl Speeds {
             });
             computing = computes.collect();
             occupancy = self.occupancy(places, &computing);
-            solution = solve(&self.machine, &self.constants, &behaviours, &occupancy);
+            solution = solve(
+                self.machine(),
+                &self.scenario.constants,
+                &behaviours,
+                &occupancy,
+            );
         }
         let threads = places.iter().map(|place| self.runnable_threads(place));
         let (total, threads) = (runnable.iter().sum(), threads.sum());
-        let nodes = self.machine.nodes();
+        let nodes = self.machine().nodes();
         let pace = |(at, place): (usize, &Place<'_>)| {
             let loan = |set| Loan::of(&occupancy, at, set, self.waiting(computing[at], set));
             let seen = Seen {
@@ -190,7 +190,7 @@ impl Speeds {
             return requests.arrivals_per_s * requests.demand_s;
         }
         let threads = match place.set {
-            Some(set) if app.openmp && self.teams == Teams::Follow => {
+            Some(set) if app.openmp && self.scenario.teams == Teams::Follow => {
                 program.threads.min(set.len())
             }
             _ => program.threads,
@@ -208,7 +208,7 @@ impl Speeds {
 
     /// Threads without a CPU of their own set, unless they were put on one node.
     fn waiting(&self, runnable: f64, set: &CpuSet) -> f64 {
-        let mut nodes = self.machine.topology().sockets().iter();
+        let mut nodes = self.machine().topology().sockets().iter();
         match nodes.any(|node| set.is_subset(node)) {
             true => 0.0,
             false => (runnable - f64::from(set.len())).max(0.0),
@@ -216,7 +216,7 @@ impl Speeds {
     }
 
     fn occupancy(&self, places: &[Place<'_>], runnable: &[f64]) -> Occupancy {
-        let machine = &self.machine;
+        let machine = self.machine();
         if places.iter().all(|place| place.set.is_none()) {
             return Occupancy::pool(machine, runnable);
         }
@@ -239,19 +239,17 @@ impl Speeds {
             })
         });
         let parties: Vec<Party<'_>> = parties.collect();
-        match self.lending {
+        match self.scenario.lending {
             Lending::Never => {}
             Lending::WholeCores => lending::lend_cores(&mut occupancy, machine, &parties),
-            Lending::OneWay(siblings) => {
-                lending::lend(&mut occupancy, machine, &parties, siblings);
-            }
+            how => lending::lend(&mut occupancy, machine, &parties, how),
         }
         occupancy
     }
 
     fn pace(&self, place: &Place<'_>, seen: &Seen<'_>) -> Pace {
         let (app, program) = (place.app(), place.program);
-        let contexts = f64::from(self.machine.contexts());
+        let contexts = f64::from(self.machine().contexts());
         let (cpus, crowding) = match place.set {
             Some(set) => {
                 let cpus = f64::from(set.len()).max(seen.running);
@@ -260,19 +258,21 @@ impl Speeds {
             None => (contexts, seen.total / contexts),
         };
         let (own_cpus, parallel) = (place.set.is_some(), place.part().parallel);
-        let kept = waiting::kept(&self.constants, app, crowding, own_cpus, parallel);
+        let [at_barriers, otherwise] =
+            waiting::kept(&self.scenario.constants, app, crowding, own_cpus, parallel);
         let speed = seen.speed;
         let remote_penalty = self.remote_penalty(app, &speed);
         let balanced = match place.set {
             None if crowding > 1.0 => 1.0 - self.balancer_loss(program, remote_penalty),
             _ => 1.0,
         };
-        let useful = speed.instructions * kept.share() * balanced;
+        let kept = at_barriers * otherwise;
+        let useful = speed.instructions * kept * balanced;
         let spinning = |cycles: f64| if app.spin { cycles } else { 0.0 };
-        let at_barriers = spinning(speed.cycles * (1.0 - kept.at_barriers));
+        let at_barriers = spinning(speed.cycles * (1.0 - at_barriers));
         // Threads without a chunk spin until the slowest has done its own.
-        let at_loops = spinning(seen.waiting * self.machine.spec.clock_hz);
-        let spin_ipc = self.constants.spin_ipc;
+        let at_loops = spinning(seen.waiting * self.machine().spec.clock_hz);
+        let spin_ipc = self.scenario.constants.spin_ipc;
         let spun = at_barriers * spin_ipc + at_loops * spin_ipc;
         let alone = program.alone.get(place.part).copied();
         // A service does no more than is requested.
@@ -283,18 +283,20 @@ impl Speeds {
         let latency = app.requests().zip(alone).map(|(requests, alone)| {
             let queued = seen.threads / contexts;
             let delay_s = if place.set.is_none() && queued > 1.0 {
-                self.constants.wake_delay_slices * (queued - 1.0) * self.constants.slice_s(queued)
+                self.scenario.constants.wake_delay_slices
+                    * (queued - 1.0)
+                    * self.scenario.constants.slice_s(queued)
             } else {
                 0.0
             };
             // A request takes longer when its instructions take more cycles.
             let instructions = alone / requests.arrivals_per_s;
-            let now_s = instructions / speed.ipc().max(1e-9) / self.machine.spec.clock_hz;
+            let now_s = instructions / speed.ipc().max(1e-9) / self.machine().spec.clock_hz;
             let waits_s = service::waiting_p99_s(requests.arrivals_per_s, now_s, cpus);
             let p99_s = requests.tail_s * now_s / requests.demand_s + waits_s + delay_s;
             (p99_s, requests.tail_s / p99_s)
         });
-        let scale = kept.share() * balanced;
+        let scale = kept * balanced;
         let mut events = Events::default();
         events.add(&speed, scale);
         events.cycles = speed.cycles + at_loops;
@@ -311,10 +313,10 @@ impl Speeds {
 
     /// Memory traffic by node, if it is reported.
     fn requested(&self, place: &Place<'_>, seen: &Seen<'_>, scale: f64) -> Vec<Requested> {
-        if self.traffic == Traffic::Unreported {
+        if !self.scenario.traffic_by_node {
             return Vec::new();
         }
-        let (behaviour, nodes) = (place.part().behaviour, self.machine.nodes());
+        let (behaviour, nodes) = (place.part().behaviour, self.machine().nodes());
         let of = |(node, misses): (usize, &f64)| {
             let total = misses * scale * LINE_BYTES;
             Requested {
@@ -331,7 +333,7 @@ impl Speeds {
     /// [Specification, "Linux CFS"]: 2 moves per thread and second, half of them across sockets. Each costs what any move
     /// costs ("Migration"): the core part; across sockets also the cache, and for 100 ms the latency to the old node.
     fn balancer_loss(&self, program: &Program, remote_penalty: f64) -> f64 {
-        let constants = &self.constants;
+        let constants = &self.scenario.constants;
         let across_s = self.refill_s(program) + remote_penalty * constants.move_node_s;
         (constants.balancer_moves_per_s * (constants.move_core_s + 0.5 * across_s)).min(1.0)
     }
@@ -340,31 +342,32 @@ impl Speeds {
     pub(crate) fn refill_s(&self, program: &Program) -> f64 {
         let app = &program.job.app;
         let mb = app.working_set_mb + app.shared_set_mb / f64::from(program.threads);
-        mb * 1e6 / self.constants.refill_bytes_per_s
+        mb * 1e6 / self.scenario.constants.refill_bytes_per_s
     }
 
     /// Time lost until a team has the size of a smaller set: more threads than CPUs until the next parallel construct.
     pub(crate) fn adapting_s(&self, program: &Program, old: &CpuSet, new: &CpuSet) -> f64 {
         let app = &program.job.app;
-        if !app.openmp || self.teams == Teams::Fixed || new.len() >= old.len() {
+        if !app.openmp || self.scenario.teams == Teams::Fixed || new.len() >= old.len() {
             return 0.0;
         }
         let crowding = f64::from(old.len()) / f64::from(new.len().max(1));
-        let kept = waiting::kept(&self.constants, app, crowding, true, true).share();
-        app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept)
+        let [at_barriers, otherwise] =
+            waiting::kept(&self.scenario.constants, app, crowding, true, true);
+        app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - at_barriers * otherwise)
     }
 
     /// Share of its time that a thread loses while its data are on its old node: the share that was local there is
     /// remote, and of the rest, spread evenly, one part is now local. Data on one home node stay where they are.
     fn remote_penalty(&self, app: &AppModel, speed: &Events) -> f64 {
-        let others = self.machine.nodes() - 1;
+        let others = self.machine().nodes() - 1;
         if speed.cycles <= 0.0 || others == 0 || app.home_node.is_some() {
             return 0.0;
         }
         let gone_away = app.local_share - (1.0 - app.local_share) / others as f64;
-        let misses = speed.misses / speed.cycles * self.machine.spec.clock_hz;
+        let misses = speed.misses / speed.cycles * self.machine().spec.clock_hz;
         let extra =
-            misses * gone_away.max(0.0) * self.machine.mean_remote_s() / app.overlapping_misses;
+            misses * gone_away.max(0.0) * self.machine().mean_remote_s() / app.overlapping_misses;
         extra / (1.0 + extra)
     }
 }

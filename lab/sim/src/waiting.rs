@@ -7,19 +7,6 @@
 use crate::application::AppModel;
 use crate::constants::Constants;
 
-/// The share of its speed that an application keeps.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Kept {
-    pub(crate) at_barriers: f64,
-    pub(crate) otherwise: f64,
-}
-
-impl Kept {
-    pub(crate) fn share(self) -> f64 {
-        self.at_barriers * self.otherwise
-    }
-}
-
 /// The share kept at barriers with this many runnable threads on each CPU.
 fn at_barriers(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> f64 {
     let Some(barrier_s) = app.barrier_s.filter(|_| runnable_per_cpu > 1.0) else {
@@ -34,29 +21,28 @@ fn at_barriers(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> 
     1.0 / (1.0 + cost * (runnable_per_cpu - 1.0) * slice_s / computing_s)
 }
 
-/// What an application keeps with this many runnable threads on each CPU: on CPUs of its own or under plain Linux, in a
-/// parallel or in a serial part.
+/// The shares of its speed that an application keeps, at barriers and otherwise, with this many runnable threads on each
+/// CPU: on CPUs of its own or under plain Linux, in a parallel or in a serial part.
 pub(crate) fn kept(
     constants: &Constants,
     app: &AppModel,
     runnable_per_cpu: f64,
     own_cpus: bool,
     parallel: bool,
-) -> Kept {
+) -> [f64; 2] {
     let crowded = runnable_per_cpu > 1.0;
-    Kept {
-        at_barriers: match parallel {
-            true => at_barriers(constants, app, runnable_per_cpu),
-            false => 1.0,
-        },
-        otherwise: match own_cpus {
-            true if parallel && crowded && !app.pipeline => {
-                1.0 - constants.own_oversubscription * (1.0 - 1.0 / runnable_per_cpu)
-            }
-            false if crowded => 1.0 - constants.time_sharing,
-            _ => 1.0,
-        },
-    }
+    let at_barriers = match parallel {
+        true => at_barriers(constants, app, runnable_per_cpu),
+        false => 1.0,
+    };
+    let otherwise = match own_cpus {
+        true if parallel && crowded && !app.pipeline => {
+            1.0 - constants.own_oversubscription * (1.0 - 1.0 / runnable_per_cpu)
+        }
+        false if crowded => 1.0 - constants.time_sharing,
+        _ => 1.0,
+    };
+    [at_barriers, otherwise]
 }
 
 #[cfg(test)]
@@ -76,10 +62,10 @@ mod tests {
     #[test]
     fn no_thread_waits_while_each_has_its_cpu() {
         let constants = Constants::default();
-        for (name, app) in presets::apps().unwrap() {
+        for (name, app) in presets::read_apps(presets::APPS).unwrap() {
             for (crowding, own_cpus) in [(1.0, true), (0.3, false)] {
                 let kept = kept(&constants, &app, crowding, own_cpus, true);
-                assert_eq!((kept.at_barriers, kept.otherwise), (1.0, 1.0), "{name}");
+                assert_eq!(kept, [1.0, 1.0], "{name}");
             }
         }
     }

@@ -192,7 +192,7 @@ fn scenario(machine: &str, apps: &[AppModel]) -> Scenario {
         teams: Teams::Follow,
         seed: 7,
         lending: Lending::Never,
-        traffic: mapper_sim::Traffic::Unreported,
+        traffic_by_node: false,
         longest_step_s: None,
         timeline: false,
     }
@@ -219,12 +219,12 @@ impl Governor for Alternating {
 
 fn alternating(scenario: &Scenario, sets: [CpuSet; 2]) -> Outcome {
     let mut governor = Alternating { sets, next: 0 };
-    run(scenario, Some(&mut governor as &mut dyn Governor))
+    run(scenario, Some(&mut governor))
 }
 
 fn fixed(scenario: &Scenario, set: &CpuSet) -> Outcome {
-    let mut governor = Fixed::new(vec![("p0".into(), set.clone())]);
-    run(scenario, Some(&mut governor as &mut dyn Governor))
+    let mut governor = Fixed(vec![("p0".into(), set.clone())]);
+    run(scenario, Some(&mut governor))
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit_and_another_one_does_not() {
         let topology = scenario.machine.topology().clone();
         let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
         let mut governor = Controlled::new(Box::new(controller), 1.0, Overhead::default());
-        run(&scenario, Some(&mut governor as &mut dyn Governor))
+        run(&scenario, Some(&mut governor))
     };
     assert_eq!(once(1), once(1));
     assert_ne!(once(1), once(2));

@@ -8,10 +8,9 @@
 
 use mapper_model::{CpuRange, MachineProfile, Qos};
 use mapper_pipeline::{Controller, PipelineConfig};
-use mapper_sim::scenario::Traffic;
 use mapper_sim::{
-    Constants, Controlled, Governor, Job, Lending, Method, Outcome, Overhead, Scenario, Teams,
-    presets, run, stream,
+    Constants, Controlled, Job, Lending, Method, Outcome, Overhead, Scenario, Teams, presets, run,
+    stream,
 };
 
 /// What becomes of these programs, with so many threads or one for each context, on four sockets under an
@@ -36,7 +35,7 @@ fn outcome(
         method: Method::LongestTimes(3),
         teams: Teams::Fixed,
         lending: Lending::Never,
-        traffic: Traffic::default(),
+        traffic_by_node: false,
         seed: 1,
         longest_step_s: None,
         timeline: false,
@@ -56,7 +55,7 @@ fn outcome(
     let topology = scenario.machine.topology().clone();
     let controller = Controller::new(config, topology).unwrap();
     let mut governor = Controlled::new(Box::new(controller), interval_s, Overhead::default());
-    run(&scenario, Some(&mut governor as &mut dyn Governor))
+    run(&scenario, Some(&mut governor))
 }
 
 /// Their speeds, with a thread for each context.

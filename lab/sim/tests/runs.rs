@@ -29,7 +29,7 @@ fn scenario(machine: &str, apps: &[&str]) -> Scenario {
         teams: Teams::Fixed,
         seed: 1,
         lending: mapper_sim::Lending::Never,
-        traffic: mapper_sim::Traffic::Unreported,
+        traffic_by_node: false,
         longest_step_s: None,
         timeline: true,
     }
@@ -42,7 +42,7 @@ fn halves(scenario: &Scenario) -> Vec<CpuSet> {
 
 #[test]
 fn every_program_alone_under_plain_linux_has_the_speed_it_is_measured_by() {
-    for (name, app) in presets::apps().unwrap() {
+    for (name, app) in presets::read_apps(presets::APPS).unwrap() {
         let alone = run(&scenario("hsw80", &[&name]), None);
         let speed = alone.apps[0].speed;
         assert!((speed - 1.0).abs() < 1e-3, "{name}: {speed}");
@@ -202,7 +202,7 @@ fn governed_in_short_intervals(budget: OverheadBudget) -> Outcome {
         everywhere: 0.0,
     };
     let mut governor = Controlled::new(Box::new(controller), 0.02, overhead).within(budget);
-    run(&short, Some(&mut governor as &mut dyn Governor))
+    run(&short, Some(&mut governor))
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn who_spins_at_an_uneven_loop_looks_busy() {
         let set = layouts::packed(&scenario.machine, &[36]).remove(0);
         let seen = RefCell::new(0.0);
         let mut watching = Watching {
-            fixed: Fixed::new(vec![("conjgrad".into(), set)]),
+            fixed: Fixed(vec![("conjgrad".into(), set)]),
             seen: &seen,
         };
         let _ = run(&scenario, Some(&mut watching as &mut dyn Governor));

@@ -1,7 +1,7 @@
 //! The error of the bandwidth that NuCore predicts, relative to that of the model, for random allocations [NuCore §6.9,
 //! §7.4, eq. 19].
 
-use super::allocation::{AllocationError, CoresByNode};
+use super::allocation::AllocationError;
 use super::{bw_mem, profile};
 use crate::constants::Constants;
 use crate::machine::Machine;
@@ -42,11 +42,11 @@ pub fn bandwidth_error(
     let mut errors: [Vec<f64>; 3] = Default::default();
     for _ in 0..ALLOCATIONS {
         let cores = drawn(machine, &mut random);
-        let allocation = NodeAllocation(vec![cores.0.clone()]);
+        let real = profile::traffic(machine, constants, &behaviour, &cores);
+        let allocation = NodeAllocation(vec![cores]);
         let said = program.bandwidth(&allocation).map_err(refused)?;
         let said_local: f64 = said.local.iter().flatten().map(|of| of.get()).sum();
         let said_between: f64 = said.remote.iter().map(|flow| flow.bandwidth.get()).sum();
-        let real = profile::traffic(machine, constants, &behaviour, &cores);
         let real_local: f64 = (0..real.len()).map(|node| real[node][node]).sum();
         let real_total: f64 = real.iter().flatten().sum();
         let said = [said_local, said_between, said_local + said_between];
@@ -71,13 +71,13 @@ pub fn bandwidth_error(
 }
 
 /// Any number of cores of each node, one at least in all.
-fn drawn(machine: &Machine, random: &mut Noise) -> CoresByNode {
+fn drawn(machine: &Machine, random: &mut Noise) -> Vec<u32> {
     let most = machine.spec.cores_per_socket;
     let mut count = || ((random.unit() * f64::from(most + 1)) as u32).min(most);
     loop {
         let cores: Vec<u32> = (0..machine.nodes()).map(|_| count()).collect();
         if cores.iter().any(|&count| count > 0) {
-            return CoresByNode(cores);
+            return cores;
         }
     }
 }

@@ -25,28 +25,28 @@ use crate::judge::{Aim, Judge};
 use crate::machine::Machine;
 use crate::run::on_sets;
 use crate::scenario::{Outcome, Scenario};
-use allocation::CoresByNode;
+use allocation::{adjacent, cpus};
 use mapper_predict::nucore::{DramCharge, EffortLimit, Program};
 
 /// What counts as faster. The model has no noise, but its fixed point has a tolerance.
 const FASTER: f64 = 1.0 + 1e-6;
 
-/// The best allocation for a program by NuCore. One without memory traffic gets all cores.
+/// The best cores by node for a program by NuCore. One without memory traffic gets all cores.
 fn predicted(
     machine: &Machine,
     constants: &Constants,
     app: &crate::AppModel,
-) -> Result<CoresByNode, AllocationError> {
+) -> Result<Vec<u32>, AllocationError> {
     let measured = bw_mem::measured(machine, constants)?;
     let demands = [profile::demand(machine, constants, &app.behaviour())];
     if profile::asks_nothing(&demands[0]) {
-        return Ok(CoresByNode::all(machine));
+        return Ok(vec![machine.spec.cores_per_socket; machine.nodes()]);
     }
     let solution = Program::new(&measured, &demands, DramCharge::default())
         .and_then(|program| program.solve(EffortLimit::default()))
         .map_err(|source| AllocationError::of(machine, source))?;
     let mut by_application = solution.allocation.0;
-    Ok(CoresByNode(by_application.pop().unwrap_or_default()))
+    Ok(by_application.pop().unwrap_or_default())
 }
 
 /// Runs a scenario's only program on NuCore's allocation.
@@ -55,7 +55,7 @@ fn predicted(
 /// [`AllocationError::Program`] when the integer program is not solved; [`AllocationError::Programs`] for several programs.
 pub fn run_predicted(scenario: &Scenario) -> Result<Outcome, AllocationError> {
     let cores = predicted_for(scenario)?;
-    Ok(on_cores_by_node(scenario, &cores))
+    Ok(on_sets(scenario, vec![cpus(&scenario.machine, &cores)]))
 }
 
 /// Runs a scenario's only program on the best allocation reached from NuCore's by adding or removing one core of one node
@@ -65,21 +65,21 @@ pub fn run_predicted(scenario: &Scenario) -> Result<Outcome, AllocationError> {
 /// As [`run_predicted`].
 pub fn run_best_adjacent(scenario: &Scenario) -> Result<Outcome, AllocationError> {
     let mut judge = Judge::new(scenario, Aim::Geometric);
-    let most = scenario.machine.spec.cores_per_socket;
-    let best = climb(predicted_for(scenario)?, most, |cores| {
-        judge.value(&[cores.cpus(&scenario.machine)])
-    });
-    Ok(on_cores_by_node(scenario, &best))
+    let machine = &scenario.machine;
+    let speed = |cores: &[u32]| judge.value(&[cpus(machine, cores)]);
+    let best = climb(
+        predicted_for(scenario)?,
+        machine.spec.cores_per_socket,
+        speed,
+    );
+    Ok(on_sets(scenario, vec![cpus(machine, &best)]))
 }
 
-fn climb(start: CoresByNode, most: u32, mut speed: impl FnMut(&CoresByNode) -> f64) -> CoresByNode {
-    let mut best = start;
+fn climb(mut best: Vec<u32>, most: u32, mut speed: impl FnMut(&[u32]) -> f64) -> Vec<u32> {
     let mut fastest = speed(&best);
     loop {
-        let adjacent = best
-            .adjacent(most)
-            .into_iter()
-            .map(|cores| (speed(&cores), cores));
+        let adjacent = adjacent(&best, most).into_iter();
+        let adjacent = adjacent.map(|cores| (speed(&cores), cores));
         match adjacent.max_by(|a, b| a.0.total_cmp(&b.0)) {
             Some((speed, cores)) if speed > fastest * FASTER => (fastest, best) = (speed, cores),
             _ => return best,
@@ -87,16 +87,11 @@ fn climb(start: CoresByNode, most: u32, mut speed: impl FnMut(&CoresByNode) -> f
     }
 }
 
-fn predicted_for(scenario: &Scenario) -> Result<CoresByNode, AllocationError> {
+fn predicted_for(scenario: &Scenario) -> Result<Vec<u32>, AllocationError> {
     let [job] = &*scenario.jobs else {
-        let count = scenario.jobs.len();
-        return Err(AllocationError::Programs { count });
+        return Err(AllocationError::Programs(scenario.jobs.len()));
     };
     predicted(&scenario.machine, &scenario.constants, &job.app)
-}
-
-fn on_cores_by_node(scenario: &Scenario, cores: &CoresByNode) -> Outcome {
-    on_sets(scenario, vec![cores.cpus(&scenario.machine)])
 }
 
 #[cfg(test)]
@@ -104,7 +99,7 @@ mod tests {
     use super::*;
     use crate::{AppModel, fixtures};
 
-    fn of(machine: &str, change: impl FnOnce(&mut AppModel)) -> CoresByNode {
+    fn of(machine: &str, change: impl FnOnce(&mut AppModel)) -> Vec<u32> {
         let mut app = fixtures::app("mg-resid");
         change(&mut app);
         predicted(&fixtures::machine(machine), &Constants::default(), &app).unwrap()
@@ -114,33 +109,33 @@ mod tests {
     fn a_program_with_little_or_no_memory_traffic_gets_all_cores() {
         for misses in [0.0, 0.01] {
             let cores = of("x7550", |app| app.misses_per_kilo = [misses; 2]);
-            assert_eq!(cores, CoresByNode(vec![8; 4]), "{misses} misses");
+            assert_eq!(cores, [8; 4], "{misses} misses");
         }
     }
 
     #[test]
     fn cores_that_a_full_memory_of_their_own_could_not_feed_are_left_out_on_every_node_alike() {
         let cores = of("x7550", |app| app.misses_per_kilo = [90.0; 2]);
-        let one = cores.0[0];
+        let one = cores[0];
         assert!((1..8).contains(&one), "{cores:?}");
-        assert_eq!(cores, CoresByNode(vec![one; 4]));
+        assert_eq!(cores, [one; 4]);
     }
 
     #[test]
     fn data_on_one_node_draw_the_cores_there() {
         let cores = of("opt48", |app| app.home_node = Some(0));
-        assert_eq!(cores.0[0], 6, "{cores:?}");
-        assert!(cores.0.iter().sum::<u32>() < 48, "{cores:?}");
+        assert_eq!(cores[0], 6, "{cores:?}");
+        assert!(cores.iter().sum::<u32>() < 48, "{cores:?}");
     }
 
     #[test]
     fn the_climb_ends_where_no_single_core_pays() {
         let wanted = [3.0, 0.0, 5.0];
-        let speed = |cores: &CoresByNode| {
-            let off = cores.0.iter().zip(wanted);
+        let speed = |cores: &[u32]| {
+            let off = cores.iter().zip(wanted);
             100.0 - off.map(|(&c, w)| (f64::from(c) - w).powi(2)).sum::<f64>()
         };
-        let found = climb(CoresByNode(vec![6, 6, 6]), 6, speed);
-        assert_eq!(found, CoresByNode(vec![3, 0, 5]));
+        let found = climb(vec![6, 6, 6], 6, speed);
+        assert_eq!(found, [3, 0, 5]);
     }
 }

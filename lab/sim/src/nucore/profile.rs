@@ -1,6 +1,6 @@
 //! What a program asks of which memory, from a profile on one core of each node [NuCore §5.2].
 
-use super::allocation::CoresByNode;
+use super::allocation::cpus;
 use crate::application::Behaviour;
 use crate::constants::Constants;
 use crate::machine::{LINE_BYTES, Machine};
@@ -13,10 +13,10 @@ pub(super) fn traffic(
     machine: &Machine,
     constants: &Constants,
     app: &Behaviour,
-    cores: &CoresByNode,
+    cores: &[u32],
 ) -> Vec<Vec<f64>> {
     let nodes = machine.nodes();
-    let solution = solve_spread(machine, constants, &[(*app, cores.cpus(machine))]);
+    let solution = solve_spread(machine, constants, &[(*app, cpus(machine, cores))]);
     let of = |socket: usize| {
         let misses_per_s = solution.misses_on_socket.get(socket).copied();
         let gb_per_s = misses_per_s.unwrap_or(0.0) * LINE_BYTES / 1e9;
@@ -29,8 +29,7 @@ pub(super) fn traffic(
 /// The demand for the integer program. Traffic between nodes counts as read from the node of the data: the model does not
 /// know which misses are writes.
 pub(super) fn demand(machine: &Machine, constants: &Constants, app: &Behaviour) -> Demand {
-    let one_of_each = CoresByNode(vec![1; machine.nodes()]);
-    let traffic = traffic(machine, constants, app, &one_of_each);
+    let traffic = traffic(machine, constants, app, &vec![1; machine.nodes()]);
     let mut reads = BTreeMap::new();
     for (to, asked) in traffic.iter().enumerate() {
         for (from, &gb_per_s) in asked.iter().enumerate() {
@@ -64,11 +63,8 @@ mod tests {
     use crate::fixtures::{app, machine};
 
     fn of(name: &str) -> Demand {
-        demand(
-            &machine("x7550"),
-            &Constants::default(),
-            &app(name).behaviour(),
-        )
+        let behaviour = app(name).behaviour();
+        demand(&machine("x7550"), &Constants::default(), &behaviour)
     }
 
     #[test]
@@ -76,13 +72,8 @@ mod tests {
         let found = of("streamcluster-roi");
         let local: Vec<f64> = found.local.iter().map(|table| table[1]).collect();
         assert!(local[0] > 0.0 && local[1..] == [0.0; 3], "{local:?}");
-        assert!(
-            found
-                .reads
-                .keys()
-                .copied()
-                .eq([1, 2, 3].map(|to| Pair::new(0, to)))
-        );
+        let others = [1, 2, 3].map(|to| Pair::new(0, to));
+        assert!(found.reads.keys().copied().eq(others));
         assert!(found.reads.values().all(|read| *read < local[0]));
         assert!((found.local[0][8] - 8.0 * local[0]).abs() < 1e-9);
     }

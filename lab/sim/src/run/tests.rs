@@ -42,10 +42,9 @@ fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers()
             decision_s,
             everywhere,
         };
-        let fixed = Box::new(Fixed::new(sets.to_vec()));
+        let fixed = Box::new(Fixed(sets.to_vec()));
         let mut costly = Controlled::new(fixed, 1.0, overhead);
-        let governor = Some(&mut costly as &mut dyn Governor);
-        let outcome = run(&fixtures::scenario(jobs.to_vec()), governor);
+        let outcome = run(&fixtures::scenario(jobs.to_vec()), Some(&mut costly));
         [0, 1].map(|app| outcome.apps[app].speed)
     };
     for (barrier_s, decision_s, everywhere, expected) in [
@@ -61,10 +60,8 @@ fn a_decision_costs_the_program_on_the_first_context_and_all_of_it_at_barriers()
         let without = speeds(&jobs, 0.0, 0.0);
         for at in 0..2 {
             let lost = 1.0 - with[at] / without[at];
-            assert!(
-                (lost - expected[at]).abs() < 1e-9,
-                "{lost} instead of {expected:?}"
-            );
+            let off = lost - expected[at];
+            assert!(off.abs() < 1e-9, "{lost} instead of {expected:?}");
         }
     }
 }
@@ -93,7 +90,7 @@ fn a_program_that_starts_anew_is_another_application_for_every_policy() {
         method: Method::LongestTimes(1),
         ..fixtures::scenario(jobs)
     };
-    let outcome = run(&scenario, Some(&mut noting as &mut dyn Governor));
+    let outcome = run(&scenario, Some(&mut noting));
     assert_eq!(outcome.apps[1].runs, 1);
     assert_eq!(noting.0[0], [1, 2]);
     assert_eq!(noting.0[1], [3, 2], "the short one has begun again");
@@ -103,10 +100,10 @@ fn a_program_that_starts_anew_is_another_application_for_every_policy() {
 #[test]
 fn a_set_that_is_given_again_costs_nothing() {
     let scenario = fixtures::scenario(vec![job("only", "SGD")]);
-    let sets = || Fixed::new(vec![("only".to_owned(), set("0-9"))]);
+    let sets = || Fixed(vec![("only".to_owned(), set("0-9"))]);
     let mut again = Controlled::new(Box::new(sets()), 1.0, Overhead::default());
-    let once = run(&scenario, Some(&mut sets() as &mut dyn Governor));
-    let twenty_times = run(&scenario, Some(&mut again as &mut dyn Governor));
+    let once = run(&scenario, Some(&mut sets()));
+    let twenty_times = run(&scenario, Some(&mut again));
     assert_eq!((once.rewrites, twenty_times.rewrites), (1, 1));
     let difference = once.apps[0].speed - twenty_times.apps[0].speed;
     assert!(difference.abs() < 1e-9, "{difference}");

@@ -1,6 +1,7 @@
 //! Effects on a speed: crowding, the balancer, waking up, and what counters and memory show.
 
 use super::*;
+use crate::Constants;
 use crate::fixtures::{self, app, job};
 
 fn close(found: f64, expected: f64) {
@@ -17,20 +18,15 @@ fn computing() -> AppModel {
 
 /// The paces of programs with so many threads, each on a set or, without one, under plain Linux.
 fn paces(constants: &Constants, programs: &[(&AppModel, u32, Option<&str>)]) -> Vec<Pace> {
-    let mut speeds = Speeds::new(&Scenario {
-        constants: *constants,
-        traffic: Traffic::ByNode,
-        ..fixtures::scenario(Vec::new())
-    });
+    let mut scenario = fixtures::scenario(Vec::new());
+    (scenario.constants, scenario.traffic_by_node) = (*constants, true);
+    let mut speeds = Speeds::new(&scenario);
     let sets = programs.iter().map(|(_, _, set)| set.map(fixtures::set));
     let sets: Vec<Option<CpuSet>> = sets.collect();
-    let programs = programs
-        .iter()
-        .enumerate()
-        .map(|(number, (app, threads, _))| {
-            speeds.program(&job("program", (*app).clone(), Some(*threads)), number)
-        });
-    let programs: Vec<Program> = programs.collect();
+    let program = |(number, (app, threads, _)): (usize, &(&AppModel, u32, Option<&str>))| {
+        speeds.program(&job("program", (*app).clone(), Some(*threads)), number)
+    };
+    let programs: Vec<Program> = programs.iter().enumerate().map(program).collect();
     let places = programs.iter().zip(&sets).map(|(program, set)| Place {
         program,
         part: 0,
