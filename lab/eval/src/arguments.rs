@@ -125,8 +125,7 @@ impl Args {
         let changes = self.changes()?;
         let mut plan = Plan::default();
         let suites = self.suite.iter().filter(|name| *name != "validity");
-        let names: Vec<String> = suites.cloned().collect();
-        for suite in protocol.suites(&names)? {
+        for suite in protocol.suites(&texts(suites))? {
             let mut suite = suite.clone();
             if !self.policy.is_empty() {
                 suite.policies = once_each(&self.policy);
@@ -174,26 +173,26 @@ impl Args {
         if self.suite.is_empty() && self.mix.is_empty() {
             bail!("nothing to evaluate: give --suite all, or --mix \"20 SGD, 20 BSGD\"");
         }
-        if self.mix.is_empty() && self.suite.iter().all(|name| name == "validity") {
-            let own = [
-                ("--policy", !self.policy.is_empty()),
-                ("--qos", self.qos.is_some()),
-                ("--interval", self.interval.is_some()),
-                ("--seeds", self.seeds.is_some()),
-            ];
-            if let Some(flag) = first_given(own) {
-                bail!(
-                    "{flag}: --suite validity has its own; leave it out, or name a suite or mix as well"
-                );
-            }
+        if !self.mix.is_empty() {
+            return Ok(());
         }
-        if self.mix.is_empty() {
-            if let Some(machine) = &self.machine {
-                bail!("--machine {machine}: only with --mix; each suite has its own machine");
-            }
-            if self.follow {
-                bail!("--follow: only with --mix; each suite says itself whether programs follow");
-            }
+        let own = [
+            ("--policy", !self.policy.is_empty()),
+            ("--qos", self.qos.is_some()),
+            ("--interval", self.interval.is_some()),
+            ("--seeds", self.seeds.is_some()),
+        ];
+        let only_validity = self.suite.iter().all(|name| name == "validity");
+        if let Some(flag) = first_given(own).filter(|_| only_validity) {
+            bail!(
+                "{flag}: --suite validity has its own; leave it out, or name a suite or mix as well"
+            );
+        }
+        if let Some(machine) = &self.machine {
+            bail!("--machine {machine}: only with --mix; each suite has its own machine");
+        }
+        if self.follow {
+            bail!("--follow: only with --mix; each suite says itself whether programs follow");
         }
         Ok(())
     }
@@ -216,11 +215,11 @@ impl Args {
         let promises = |qos: &f64| suites().any(|suite| suite.qos.unwrap_or(protocol.qos) != *qos);
         let interval_of = |name: &String| protocol.interval_of_s(policies::find(name).ok()?.pace);
         let decides = |seconds: &f64| {
-            suites().any(|suite| match suite.interval_s {
-                Some(own_s) => own_s != *seconds,
-                None => {
-                    let mut usual = suite.policies.iter().filter_map(interval_of);
-                    usual.any(|usual_s| usual_s != *seconds)
+            suites().any(|suite| {
+                let mut usual = suite.policies.iter().filter_map(interval_of);
+                match suite.interval_s {
+                    Some(own_s) => own_s != *seconds,
+                    None => usual.any(|usual_s| usual_s != *seconds),
                 }
             })
         };
@@ -250,10 +249,9 @@ impl Args {
         if let Some(qos) = self.qos {
             mapper_model::Qos::new(qos).context("--qos")?;
         }
-        if let Some(interval_s) = self.interval
-            && !(0.01..=60.0).contains(&interval_s)
-        {
-            bail!("--interval {interval_s}: give seconds from 0.01 to 60");
+        let wrong = |seconds: &f64| !(0.01..=60.0).contains(seconds);
+        if let Some(seconds) = self.interval.filter(wrong) {
+            bail!("--interval {seconds}: give seconds from 0.01 to 60");
         }
         Ok(Changes {
             seeds: self.seeds,

@@ -173,11 +173,6 @@ pub(super) fn table(suite: &Suite, run: &dyn Fn(&str, &str) -> RunResult) -> Sui
     tables::table(&planned(suite, 1), &results)
 }
 
-/// The same with one speed for all programs of a mix under a policy.
-pub(super) fn table_of(suite: &Suite, speed: &dyn Fn(&str, &str) -> f64) -> SuiteTable {
-    table(suite, &|mix, policy| at_speed(mix, speed(mix, policy)))
-}
-
 /// Suites of which everything is said by rows such as `s | SGD, ALS | own 0.9 0.4 | linux 0.5`: the speed of each
 /// program of a mix, or of all, under each policy, or `linux 80s`, how long the mix takes, and every program.
 pub(super) fn tables_of(rows: &[&str]) -> Vec<SuiteTable> {

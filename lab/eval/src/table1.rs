@@ -155,10 +155,25 @@ impl Table1 {
     fn of(table: &SuiteTable, printed: &'static Published) -> Option<Self> {
         let mut parts = printed.parts.iter();
         let part = parts.find(|part| part.suite == table.suite.name)?;
-        let lines = part.lines.iter();
-        let lines: Vec<Line> = lines
-            .filter_map(|of| line(table, &printed.methods, of))
-            .collect();
+        let line = |line: &'static PublishedLine| {
+            let row = table.mixes.iter().find(|row| row.mix == line.mix)?;
+            let columns = printed.methods.iter().zip(&line.cores);
+            let cells = columns.filter_map(|(method, paper)| {
+                let model = row.policies.get(&method.policy)?.apps.first()?;
+                Some(Cell {
+                    method: &method.title,
+                    paper,
+                    nearness: Nearness::of(paper, &model.cores_by_node),
+                    model: model.cores_by_node.clone(),
+                })
+            });
+            Some(Line {
+                benchmark: &line.benchmark,
+                limit: &line.limit,
+                cells: cells.collect(),
+            })
+        };
+        let lines: Vec<Line> = part.lines.iter().filter_map(line).collect();
         let agreements = printed.methods.iter().filter_map(|method| {
             let cells = lines.iter().flat_map(|line| &line.cells);
             let of_method = cells.filter(|cell| cell.method == method.title);
@@ -190,20 +205,15 @@ impl Table1 {
                 let model = vector(&cell.model);
                 format!("{}\n{}{model}", vector(cell.paper), cell.nearness.mark())
             });
-            let first = line.benchmark.to_owned();
-            let cells = std::iter::once(first)
-                .chain(cells)
-                .chain([line.limit.to_owned()]);
-            Row {
-                cells: cells.collect(),
-                mark: Mark::None,
-            }
+            let (first, last) = (line.benchmark.to_owned(), line.limit.to_owned());
+            let cells = std::iter::once(first).chain(cells).chain([last]).collect();
+            let mark = Mark::None;
+            Row { cells, mark }
         });
+        let title = "Cores by node [NuCore Table 1]: above as printed, below in the model; = the same, ~ within one \
+                     core of each node";
         Table {
-            title:
-                "Cores by node [NuCore Table 1]: above as printed, below in the model; = the same, \
-                    ~ within one core of each node"
-                    .into(),
+            title: title.into(),
             header: texts(header),
             rows: rows.collect(),
         }
@@ -219,30 +229,6 @@ impl Table1 {
         };
         self.agreements.iter().map(output).collect()
     }
-}
-
-fn line(
-    table: &SuiteTable,
-    methods: &'static [Method],
-    printed: &'static PublishedLine,
-) -> Option<Line> {
-    let row = table.mixes.iter().find(|row| row.mix == printed.mix)?;
-    let columns = methods.iter().zip(&printed.cores);
-    let cells = columns.filter_map(|(method, paper)| {
-        let cell = row.policies.get(&method.policy)?;
-        let model = cell.apps.first()?.cores_by_node.clone();
-        Some(Cell {
-            method: &method.title,
-            paper,
-            nearness: Nearness::of(paper, &model),
-            model,
-        })
-    });
-    Some(Line {
-        benchmark: &printed.benchmark,
-        limit: &printed.limit,
-        cells: cells.collect(),
-    })
 }
 
 /// As the paper writes it, with the share of a machine's cores left out.

@@ -239,11 +239,19 @@ fn placement_order(variation: &Variation, table: &SuiteTable) -> Finding {
 
 fn judge(variations: &[Variation], tables: &[SuiteTable]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut add = |variation: &Variation, expected, found, held| {
+        let check = format!("Figure 2, {}", variation.name);
+        findings.push(Finding {
+            check,
+            expected,
+            found,
+            held,
+        });
+    };
     let usual = tables.first().map(|table| means(table, POLICIES));
     let [usual_mapper, usual_linux, usual_fair, _] = usual.unwrap_or([f64::NAN; 4]);
     for (variation, table) in variations.iter().zip(tables) {
         let [mapper, linux, fair, climbing] = means(table, POLICIES);
-        let check = format!("Figure 2, {}", variation.name);
         let (expected, held) = match variation.kind {
             VariationKind::Baseline | VariationKind::Moved => {
                 ("MAPPER > Linux > fair", mapper > linux && linux > fair)
@@ -257,19 +265,12 @@ fn judge(variations: &[Variation], tables: &[SuiteTable]) -> Vec<Finding> {
                 linux / fair < usual_linux / usual_fair,
             ),
         };
-        findings.push(Finding {
-            check: check.clone(),
-            expected,
-            found: format!("MAPPER {mapper:.3}, Linux {linux:.3}, fair {fair:.3}"),
-            held,
-        });
+        let found = format!("MAPPER {mapper:.3}, Linux {linux:.3}, fair {fair:.3}");
+        add(variation, expected, found, held);
         if variation.keeps_order() {
-            findings.push(Finding {
-                check,
-                expected: "Linux > hill climbing > fair",
-                found: format!("Linux {linux:.3}, hill climbing {climbing:.3}, fair {fair:.3}"),
-                held: linux > climbing && climbing > fair,
-            });
+            let found = format!("Linux {linux:.3}, hill climbing {climbing:.3}, fair {fair:.3}");
+            let held = linux > climbing && climbing > fair;
+            add(variation, "Linux > hill climbing > fair", found, held);
         }
     }
     findings

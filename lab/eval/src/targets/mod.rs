@@ -188,35 +188,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn line(verdict: Verdict, uses: Use) -> Line {
-        Line {
-            id: "X-1".into(),
-            source: "a paper".into(),
-            what: "a number".into(),
-            uses,
-            paper: 1.2,
-            low: 1.0,
-            high: 1.5,
-            model: Some(1.3),
-            verdict,
-            cause: None,
-        }
+        let mut line = judged(&[]).remove(0);
+        (line.verdict, line.uses) = (verdict, uses);
+        line
     }
 
     /// Every suite of the newest protocol, in which all programs have the same speed everywhere.
     fn everything() -> Vec<SuiteTable> {
-        let of = |suite| examples::table_of(suite, &|_, _| 0.8);
+        let of = |suite| examples::table(suite, &|mix, _| examples::at_speed(mix, 0.8));
         examples::protocol().suites.iter().map(of).collect()
     }
 
     #[test]
     fn a_band_holds_its_ends_and_what_rounds_to_them_and_an_input_inside_is_taken_over() {
-        let number = Number {
-            what: "n".into(),
-            paper: 1.2,
-            low: 1.0,
-            high: 1.5,
-            model: measure::Measure::SameCoreFrom {},
-        };
+        let mut number = published::targets().unwrap().remove(0).numbers.remove(0);
+        (number.paper, number.low, number.high) = (1.2, 1.0, 1.5);
         for (uses, verdict, values) in [
             (
                 Use::Validate,

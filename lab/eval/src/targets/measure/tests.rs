@@ -34,148 +34,168 @@ fn values(tables: &[SuiteTable], expected: &[(&str, f64)]) {
     }
 }
 
-fn two_mixes() -> Vec<SuiteTable> {
-    tables_of(&[
-        "s | 20 SGD, 20 ALS | own 0.9 0.4 | other 0.5",
-        "s | SVD | own 0.8 | other 1",
-    ])
-}
+/// Suites made up by rows, below them what measures come to, and a blank line between cases.
+const CASES: &str = "
+# A gain is of suites (0.6 and 0.8 against 0.5 and 1), of mixes or of programs, and none without both policies.
+s | 20 SGD, 20 ALS | own 0.9 0.4 | other 0.5
+s | SVD | own 0.8 | other 1
+= -0.0202041028867 gain = { suites = ['s'], policy = 'own', over = 'other' }
+= 0.2 gain = { suites = ['s'], policy = 'own', over = 'other', mixes = ['20 SGD, 20 ALS'], by = 'only' }
+= none gain = { suites = ['s'], policy = 'own', over = 'other', mixes = ['ALS'], by = 'only' }
+= none gain = { suites = ['s'], policy = 'own', over = 'other', by = 'only' }
+= -0.2 gain = { suites = ['s'], policy = 'own', over_each = 'other', apps = ['SVD'] }
+= 0.2 gain = { suites = ['s'], policy = 'own', over_each = 'other', apps = ['ALS'] }
+= -0.2 gain = { suites = ['s'], policy = 'own', over_each = 'other', apps = ['ALS'], of = 'speed' }
+= none gain = { suites = ['s'], policy = 'own', over_each = 'other', apps = ['gauss'], of = 'speed' }
+= 0.8 gain = { suites = ['s'], policy = 'own', over = 'other', apps = ['SGD'], of = 'speed', by = 'only' }
+= none gain = { suites = ['s'], policy = 'own', over = 'none' }
+= none gain = { suites = ['s'], policy = 'own', over_each = 'none' }
+= none gain = { suites = ['another'], policy = 'own', over = 'other' }
+
+# Slowest, fastest and worst are of programs or of mixes.
+s | 20 SGD, 20 ALS | own 0.9 0.4 | other 0.5
+s | SVD | own 0.8 | other 1
+= 0.5656854249492 runs = { suites = ['s'], policy = 'own', of = 'slowest' }
+= 0.8485281374239 runs = { suites = ['s'], policy = 'own', of = 'fastest' }
+= 0.6 runs = { suites = ['s'], policy = 'own', by = 'least' }
+= 0.4 runs = { suites = ['s'], policy = 'own', of = 'slowest', by = 'least' }
+
+# Promises are of programs: at 0.9, 0.4 and 0.8 of the fair share; at a promise is not below it.
+s | 20 SGD, 20 ALS | own 0.9 0.4 | other 0.5
+s | SVD | own 0.8 | other 1
+= 2 runs = { suites = ['s'], policy = 'own', of = 'share_of_fair', below = 0.85, by = 'count' }
+= 0 runs = { suites = ['s'], policy = 'own', of = 'share_of_fair', below = 0.4, by = 'count' }
+= 0.6666666666667 runs = { suites = ['s'], policy = 'own', of = 'share_of_fair', below = 0.85, by = 'share' }
+= 0.5656854249492 runs = { suites = ['s'], policy = 'own', of = 'share_of_fair', below = 0.85 }
+= none runs = { suites = ['s', 'another'], policy = 'own', of = 'share_of_fair', below = 0.85, by = 'count' }
+
+# An order needs every step and every value; the fair share has a speed of 1 in everything that is made up.
+mapper-fig2 | SGD, ALS | mapper-paper 1.3 | linux 1.2 | hill_climb 1.1 | fair 1
+= 1 MP-5: MAPPER > Linux > hill climbing > fair
+= 0 descending = [{ number = 2 }, { number = 1 }, { number = 1 }]
+= 1 descending = [{ number = 2 }, { number = 1 }]
+= none descending = [{ number = 2 }, { runs = { suites = ['mapper-fig2'], policy = 'none' } }, { number = 1 }]
+
+mapper-fig2 | SGD, ALS | mapper-paper 1.2 | linux 1.3 | hill_climb 1.1 | fair 1
+= 0 MP-5: MAPPER > Linux > hill climbing > fair
+
+mapper-fig2 | SGD, ALS | mapper-paper 1.3 | linux 1.2 | hill_climb 0.9 | fair 1
+= 0 MP-5: MAPPER > Linux > hill climbing > fair
+
+# Promises of several figures are counted together, and a missing figure hides them.
+mapper-fig2 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3
+mapper-fig3 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3
+= 2 MP-10: promises broken, MAPPER
+= 4 MP-10: promises broken, Linux
+
+mapper-fig2 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3
+= none MP-10: promises broken, MAPPER
+
+# Gains of figures are taken mix by mix.
+mapper-fig2 | SGD, ALS | mapper-paper 0.5 | linux 0.5
+mapper-fig3 | SGD, ALS | mapper-paper 2 | linux 0.5
+= 1 MP-7: gain over Linux, Figures 2 and 3
+= 4 runs = { suites = ['mapper-fig2', 'mapper-fig3'], policy = 'mapper-paper', over_each = 'linux', by = 'greatest' }
+= 1 runs = { suites = ['mapper-fig2', 'mapper-fig3'], policy = 'mapper-paper', over_each = 'linux', by = 'least' }
+
+# Figure 7 is MAPPER over NuPoCo.
+mapper-fig7 | BT, KM | mapper-paper 0.6 | nupoco 0.8
+mapper-fig7 | BT, FT | mapper-paper 0.6 | nupoco 0.8
+= 0.75 runs = { suites = ['mapper-fig7'], mixes = ['BT, KM', 'BT, FT'], policy = 'mapper-paper', over_each = 'nupoco' }
+= none runs = { suites = ['mapper-fig7'], mixes = ['BT, KM', 'EP, KM'], policy = 'mapper-paper', over_each = 'nupoco' }
+= 1 MP-32: less than NuPoCo for BT and KM
+
+# Of Figure 5 the first eleven mixes are those in which all share.
+sam-fig5 | 1 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 2 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 3 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 4 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 5 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 6 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 7 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 8 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 9 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 10 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 11 SGD | sam_mph 0.6 | linux 0.5
+sam-fig5 | 12 SGD | sam_mph 5 | linux 0.5
+sam-fig5 | 13 SGD | sam_mph 5 | linux 0.5
+= 0.2 SM-6: mixes 1-11, SAM-MPH over Linux
+
+# The least and the greatest gain are those of single mixes.
+sam-fig6 | SGD | sam_mph 0.6 | linux 0.5
+sam-fig6 | ALS | sam_mph 0.8 | linux 0.5
+sam-fig6 | SVD | sam_mph 0.7 | linux 0.5
+= 0.2 SM-8: 80 CPUs, least gain over Linux
+= 0.6 SM-8: 80 CPUs, greatest gain over Linux
+
+# What a threshold does is of the same mix with the usual one.
+sam-sens-ipc-low | 20 SGD | sam_mph 0.72
+sam-fig4 | 20 SGD | sam_mph 0.9
+= -0.2 SM-10: IPC threshold 0.63: SGD
+
+sam-sens-ipc-low | 20 SGD | sam_mph 0.72
+sam-fig4 | 20 PMF | sam_mph 0.9
+= none SM-10: IPC threshold 0.63: SGD
+
+sam-sens-ipc-low | 20 SGD | sam_mph 0.72
+= none SM-10: IPC threshold 0.63: SGD
+
+# Total time is of that under Linux and turnaround is what is saved.
+nupoco-amd | BT, FT | nupoco 80s | linux 100s
+nupoco-amd | BT, SP | nupoco 125s | linux 100s
+= 0.8 runs = { suites = ['nupoco-amd'], mixes = ['BT, FT'], policy = 'nupoco', over = 'linux', of = 'elapsed_s', by = 'only' }
+= none runs = { suites = ['nupoco-amd'], mixes = ['BT, KM'], policy = 'nupoco', over = 'linux', of = 'elapsed_s', by = 'only' }
+= 1.25 runs = { suites = ['nupoco-amd'], policy = 'nupoco', over_each = 'linux', of = 'elapsed_s', by = 'greatest' }
+= 1 NU-5: total time of Linux's, AMD-64
+= 0 NU-9: shorter turnaround, AMD
+
+# Against batch all mixes of all suites count.
+nupoco-amd | BT, FT | nupoco 90s | batch 100s
+nupoco-intel | BT, FT | nupoco 90s | batch 100s
+= 0.9 runs = { suites = ['nupoco-amd', 'nupoco-intel'], policy = 'nupoco', over_each = 'batch', of = 'elapsed_s' }
+
+nupoco-amd | BT, FT | nupoco 90s | batch 100s
+= none runs = { suites = ['nupoco-amd', 'nupoco-intel'], policy = 'nupoco', over_each = 'batch', of = 'elapsed_s' }
+
+# Equal is best when no other is ahead by more than a hundredth.
+nupoco-intel | BT, KM | equal 85s | nupoco 90s | nupoco_greedy 99s | scalability-plain 99s | batch 99s | linux 100s
+= 1 NU-13: Equal is best in scenario 8 on Intel
+
+nupoco-intel | BT, KM | equal 90.5s | nupoco 90s | nupoco_greedy 99s | scalability-plain 99s | batch 99s | linux 100s
+= 1 NU-13: Equal is best in scenario 8 on Intel
+
+nupoco-intel | BT, KM | equal 92s | nupoco 90s | nupoco_greedy 99s | scalability-plain 99s | batch 99s | linux 100s
+= 0 NU-13: Equal is best in scenario 8 on Intel
+
+# SCAF is what times are compared with.
+cooperative-fig4 | BT, FT | equal 80s | max_speedup 90s | scaf 100s
+= 1 CPR-3: SCAF (approximation) slower than Equal and max speedup
+
+cooperative-fig4 | BT, FT | equal 80s | max_speedup 110s | scaf 100s
+= 0 CPR-3: SCAF (approximation) slower than Equal and max speedup
+
+# Speedups are summed before they are compared with the greatest.
+cooperative-amd | BT | equal 3 | max_speedup 4
+cooperative-amd | FT | equal 6 | max_speedup 8
+= 0.75 CPR-1: Equal, of max speedup
+";
 
 #[test]
-fn a_gain_is_of_suites_of_mixes_or_of_programs_and_none_without_both_policies() {
-    for (rest, expected) in [
-        // 0.6 and 0.8 against 0.5 and 1.
-        ("over = 'other'", (0.48_f64 / 0.5).sqrt() - 1.0),
-        (
-            "over = 'other', mixes = ['20 SGD, 20 ALS'], by = 'only'",
-            0.2,
-        ),
-        ("over = 'other', mixes = ['ALS'], by = 'only'", NONE),
-        ("over = 'other', by = 'only'", NONE),
-        ("over_each = 'other', apps = ['SVD']", -0.2),
-        ("over_each = 'other', apps = ['ALS']", 0.2),
-        ("over_each = 'other', apps = ['ALS'], of = 'speed'", -0.2),
-        ("over_each = 'other', apps = ['gauss'], of = 'speed'", NONE),
-        (
-            "over = 'other', apps = ['SGD'], of = 'speed', by = 'only'",
-            0.8,
-        ),
-        ("over = 'none'", NONE),
-        ("over_each = 'none'", NONE),
-    ] {
-        let gain = format!("gain = {{ suites = ['s'], policy = 'own', {rest} }}");
-        let another = gain.replace("'s'", "'another'");
-        values(&two_mixes(), &[(&gain, expected), (&another, NONE)]);
-    }
-}
-
-#[test]
-fn slowest_fastest_and_worst_are_of_programs_or_of_mixes_and_promises_of_programs() {
-    for (rest, expected) in [
-        ("of = 'slowest'", (0.4_f64 * 0.8).sqrt()),
-        ("of = 'fastest'", (0.9_f64 * 0.8).sqrt()),
-        ("by = 'least'", 0.6),
-        ("of = 'slowest', by = 'least'", 0.4),
-        // At 0.9, 0.4 and 0.8 of the fair share; at a promise is not below it.
-        ("of = 'share_of_fair', below = 0.85, by = 'count'", 2.0),
-        ("of = 'share_of_fair', below = 0.4, by = 'count'", 0.0),
-        (
-            "of = 'share_of_fair', below = 0.85, by = 'share'",
-            2.0 / 3.0,
-        ),
-        ("of = 'share_of_fair', below = 0.85", (0.4_f64 * 0.8).sqrt()),
-    ] {
-        let one = format!("runs = {{ suites = ['s'], policy = 'own', {rest} }}");
-        let two = one.replace("['s'", "['s', 'another'");
-        values(&two_mixes(), &[(&one, expected), (&two, NONE)]);
-    }
-}
-
-#[test]
-fn an_order_needs_every_step_and_every_value() {
-    let least = "{ runs = { suites = ['s'], policy = 'own', of = 'slowest' } }";
-    let most = least.replace("slowest", "fastest");
-    let none = least.replace("own", "none");
-    for (order, held) in [
-        ([&*most, least].as_slice(), 1.0),
-        (&[&most, least, least], 0.0),
-        (&[&most, &none, least], NONE),
-    ] {
-        let order = format!("descending = [{}]", order.join(", "));
-        values(&two_mixes(), &[(&order, held)]);
-    }
-    for (speeds, held) in [
-        ("mapper-paper 1.3 | linux 1.2 | hill_climb 1.1", 1.0),
-        ("mapper-paper 1.2 | linux 1.3 | hill_climb 1.1", 0.0),
-        ("mapper-paper 1.3 | linux 1.2 | hill_climb 0.9", 0.0),
-    ] {
-        // The fair share has a speed of 1 in everything that is made up.
-        let tables = tables_of(&[&format!("mapper-fig2 | SGD, ALS | {speeds} | fair 1")]);
-        values(
-            &tables,
-            &[("MP-5: MAPPER > Linux > hill climbing > fair", held)],
-        );
-    }
-}
-
-#[test]
-fn numbers_of_several_suites_are_taken_together_and_a_missing_one_hides_them() {
-    let of_both = |rest: &str| {
-        let suites = "suites = ['mapper-fig2', 'mapper-fig3'], policy = 'mapper-paper'";
-        format!("runs = {{ {suites}, over_each = 'linux', {rest} }}")
-    };
-    let (greatest, least) = (of_both("by = 'greatest'"), of_both("by = 'least'"));
-    let times = "runs = { suites = ['nupoco-amd', 'nupoco-intel'], mixes = ['BT, FT'], policy = 'nupoco', \
-                 over_each = 'batch', of = 'elapsed_s' }";
-    for (rows, expected) in [
-        (
-            [
-                "mapper-fig2 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3",
-                "mapper-fig3 | SGD, ALS | mapper-paper 0.9 0.84 | linux 0.2 0.3",
-            ],
-            &[
-                ("MP-10: promises broken, MAPPER", 2.0),
-                ("MP-10: promises broken, Linux", 4.0),
-            ][..],
-        ),
-        (
-            [
-                "mapper-fig2 | SGD, ALS | mapper-paper 0.5 | linux 0.5",
-                "mapper-fig3 | SGD, ALS | mapper-paper 2 | linux 0.5",
-            ],
-            &[
-                ("MP-7: gain over Linux, Figures 2 and 3", 1.0),
-                (&greatest, 4.0),
-                (&least, 1.0),
-            ],
-        ),
-        (
-            [
-                "nupoco-amd | BT, FT | nupoco 90s | batch 100s",
-                "nupoco-intel | BT, FT | nupoco 90s | batch 100s",
-            ],
-            &[(times, 0.9)],
-        ),
-        (
-            [
-                "sam-sens-ipc-low | 20 SGD | sam_mph 0.72",
-                "sam-fig4 | 20 SGD | sam_mph 0.9",
-            ],
-            &[("SM-10: IPC threshold 0.63: SGD", -0.2)],
-        ),
-        // Not of the same mix.
-        (
-            [
-                "sam-sens-ipc-low | 20 SGD | sam_mph 0.72",
-                "sam-fig4 | 20 PMF | sam_mph 0.9",
-            ],
-            &[("SM-10: IPC threshold 0.63: SGD", NONE)],
-        ),
-    ] {
-        let tables = tables_of(&rows);
-        values(&tables, expected);
-        for (text, _) in expected {
-            values(&tables[..1], &[(text, NONE)]);
+fn measures_come_to_what_the_made_up_suites_say() {
+    for case in CASES.split("\n\n") {
+        let lines = case.trim().lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<&str> = lines.collect();
+        let below = lines.iter().position(|line| line.starts_with("= "));
+        let (rows, expected) = lines.split_at(below.unwrap());
+        let tables = tables_of(rows);
+        for line in expected {
+            let (value, text) = line[2..].split_once(' ').unwrap();
+            let value = if value == "none" {
+                NONE
+            } else {
+                value.parse().unwrap()
+            };
+            values(&tables, &[(text, value)]);
         }
     }
 }
@@ -258,95 +278,6 @@ fn only_services_count_where_services_are_meant_with_their_latency_that_is_lower
         ],
     );
     values(&figures[1..], &[(&mapper, NONE)]);
-}
-
-#[test]
-fn the_first_mixes_named_ones_or_single_ones_count_where_they_are_meant() {
-    let fig5: Vec<String> = (1..=13)
-        .map(|at| {
-            format!(
-                "sam-fig5 | {at} SGD | sam_mph {} | linux 0.5",
-                if at > 11 { 5.0 } else { 0.6 }
-            )
-        })
-        .collect();
-    let fig5: Vec<&str> = fig5.iter().map(String::as_str).collect();
-    values(
-        &tables_of(&fig5),
-        &[("SM-6: mixes 1-11, SAM-MPH over Linux", 0.2)],
-    );
-    let fig6 = tables_of(&[
-        "sam-fig6 | SGD | sam_mph 0.6 | linux 0.5",
-        "sam-fig6 | ALS | sam_mph 0.8 | linux 0.5",
-        "sam-fig6 | SVD | sam_mph 0.7 | linux 0.5",
-    ]);
-    values(
-        &fig6,
-        &[
-            ("SM-8: 80 CPUs, least gain over Linux", 0.2),
-            ("SM-8: 80 CPUs, greatest gain over Linux", 0.6),
-        ],
-    );
-    let fig7 = tables_of(&[
-        "mapper-fig7 | BT, KM | mapper-paper 0.6 | nupoco 0.8",
-        "mapper-fig7 | BT, FT | mapper-paper 0.6 | nupoco 0.8",
-    ]);
-    let over = |mixes: &str| {
-        let rest = "policy = 'mapper-paper', over_each = 'nupoco'";
-        format!("runs = {{ suites = ['mapper-fig7'], mixes = [{mixes}], {rest} }}")
-    };
-    values(
-        &fig7,
-        &[
-            (&over("'BT, KM', 'BT, FT'"), 0.75),
-            (&over("'BT, KM', 'EP, KM'"), NONE),
-            ("MP-32: less than NuPoCo for BT and KM", 1.0),
-        ],
-    );
-}
-
-#[test]
-fn times_are_of_those_under_another_policy_and_speedups_are_summed_before() {
-    let amd = tables_of(&[
-        "nupoco-amd | BT, FT | nupoco 80s | linux 100s",
-        "nupoco-amd | BT, SP | nupoco 125s | linux 100s",
-    ]);
-    let of = |rest| {
-        format!("runs = {{ suites = ['nupoco-amd'], policy = 'nupoco', of = 'elapsed_s', {rest} }}")
-    };
-    values(
-        &amd,
-        &[
-            (&of("mixes = ['BT, FT'], over = 'linux', by = 'only'"), 0.8),
-            (&of("mixes = ['BT, KM'], over = 'linux', by = 'only'"), NONE),
-            (&of("over_each = 'linux', by = 'greatest'"), 1.25),
-            ("NU-5: total time of Linux's, AMD-64", 1.0),
-            ("NU-9: shorter turnaround, AMD", 0.0),
-        ],
-    );
-    // As good as tied is best, too.
-    for (equal, held) in [("85", 1.0), ("90.5", 1.0), ("92", 0.0)] {
-        let others = "nupoco_greedy 100s | scalability-plain 100s | batch 100s | linux 100s";
-        let tables = tables_of(&[&format!(
-            "nupoco-intel | BT, KM | equal {equal}s | nupoco 90s | {others}"
-        )]);
-        values(
-            &tables,
-            &[("NU-13: Equal is best in scenario 8 on Intel", held)],
-        );
-    }
-    for (greatest, held) in [("90", 1.0), ("110", 0.0)] {
-        let tables = tables_of(&[&format!(
-            "cooperative-fig4 | BT, FT | equal 80s | max_speedup {greatest}s | scaf 100s"
-        )]);
-        let slower = "CPR-3: SCAF (approximation) slower than Equal and max speedup";
-        values(&tables, &[(slower, held)]);
-    }
-    let speedups = tables_of(&[
-        "cooperative-amd | BT | equal 3 | max_speedup 4",
-        "cooperative-amd | FT | equal 6 | max_speedup 8",
-    ]);
-    values(&speedups, &[("CPR-1: Equal, of max speedup", 0.75)]);
 }
 
 #[test]
