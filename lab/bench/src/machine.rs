@@ -46,6 +46,7 @@ impl Machine {
     pub(crate) fn describe(cpus: usize, compilers: &[&str]) -> Self {
         let cpu = CpuInfo::current().ok();
         let field = |name: &str| cpu.as_ref().and_then(|cpu| cpu.get_field(0, name));
+        let mut flags = field("flags").unwrap_or_default().split(' ');
         let version = |compiler: &&str| first_line(Command::new(compiler).arg("--version"));
         let mut git = Command::new("git");
         git.current_dir(workspace::root());
@@ -55,8 +56,7 @@ impl Machine {
             l3_kib: l3_kib(&read("/sys/devices/system/cpu/cpu0/cache/index3/size")),
             memory_mib: Meminfo::current().map_or(0, |memory| memory.mem_total >> 20),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            virtual_machine: field("flags")
-                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            virtual_machine: flags.any(|flag| flag == "hypervisor"),
             compilers: compilers.iter().map(version).collect(),
             revision: first_line(git.args(["describe", "--always", "--dirty"])),
             date: first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
@@ -91,9 +91,8 @@ pub(crate) struct LoadBefore {
 
 impl LoadBefore {
     pub(crate) fn now() -> anyhow::Result<Self> {
-        Ok(Self::of(
-            &LoadAverage::current().context("read /proc/loadavg")?,
-        ))
+        let load = LoadAverage::current();
+        load.map(|of| Self::of(&of)).context("read /proc/loadavg")
     }
 
     fn of(load: &LoadAverage) -> Self {

@@ -102,10 +102,8 @@ mod tests {
     fn a_file_that_cannot_be_written_is_named() {
         let folder = tempfile::tempdir().unwrap();
         for path in [Path::new("/nonexistent/folder/out.json"), folder.path()] {
-            let error = OutputFile::claim(path)
-                .err()
-                .expect("a refusal")
-                .to_string();
+            let error = OutputFile::claim(path).err();
+            let error = error.expect("a refusal").to_string();
             assert!(error.contains(&*path.to_string_lossy()), "{error}");
         }
     }

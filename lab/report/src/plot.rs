@@ -103,17 +103,13 @@ impl Scale {
                 .x_label_area_size(40)
                 .y_label_area_size(self.left)
                 .build_cartesian_2d(0.0..most, 0..plot_height)?;
-            chart
-                .configure_mesh()
-                .disable_y_mesh()
-                .disable_y_axis()
-                .x_labels(8)
-                .x_desc(unit)
-                .axis_style(RULE)
-                .bold_line_style(RULE)
-                .light_line_style(TRANSPARENT)
-                .label_style(("sans-serif", 13).into_font().color(&SOFT))
-                .draw()?;
+            let mut mesh = chart.configure_mesh();
+            mesh.disable_y_mesh().disable_y_axis();
+            mesh.x_labels(8).x_desc(unit);
+            mesh.axis_style(RULE).bold_line_style(RULE);
+            mesh.light_line_style(TRANSPARENT);
+            mesh.label_style(("sans-serif", 13).into_font().color(&SOFT));
+            mesh.draw()?;
             // Measured from above, which is where the axis of the plot ends.
             let mut y = plot_height - GAP / 2;
             let text = |size: i32, colour: RGBColor, at: HPos| {
@@ -255,17 +251,15 @@ fn over_time(
             .x_label_area_size(24)
             .y_label_area_size(34)
             .build_cartesian_2d(0.0..until_s.max(0.1), 0.0..f64::from(most.max(1)))?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .y_labels(usize::try_from(most.clamp(2, 5))?)
-            .y_label_formatter(&|cpus| format!("{cpus:.0}"))
-            .x_label_formatter(&|seconds| format!("{seconds:.1} s"))
-            .axis_style(RULE)
-            .bold_line_style(RULE)
-            .light_line_style(TRANSPARENT)
-            .label_style(("sans-serif", 12).into_font().color(&SOFT))
-            .draw()?;
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_x_mesh();
+        mesh.y_labels(usize::try_from(most.clamp(2, 5))?);
+        mesh.y_label_formatter(&|cpus| format!("{cpus:.0}"));
+        mesh.x_label_formatter(&|seconds| format!("{seconds:.1} s"));
+        mesh.axis_style(RULE).bold_line_style(RULE);
+        mesh.light_line_style(TRANSPARENT);
+        mesh.label_style(("sans-serif", 12).into_font().color(&SOFT));
+        mesh.draw()?;
         draw(&mut chart)
     })
 }

@@ -133,10 +133,8 @@ mod tests {
     /// The figure with its interval, of the median of values.
     fn of_median(values: &[f64]) -> [f64; 3] {
         let drawn = |places: &[usize]| {
-            places
-                .iter()
-                .map(|&place| values[place])
-                .collect::<Vec<_>>()
+            let drawn = places.iter().map(|&place| values[place]);
+            drawn.collect::<Vec<_>>()
         };
         let found = estimate(values.len(), |places| median(&drawn(places))).unwrap();
         [found.value, found.low, found.high]

@@ -5,10 +5,8 @@ use std::process::Command;
 
 /// The root of the checkout.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap_or(Path::new("."))
+    let mut ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    ancestors.nth(2).unwrap_or(Path::new("."))
 }
 
 /// The folder that cargo builds into: `CARGO_TARGET_DIR`, else `target` in the checkout.

@@ -39,8 +39,9 @@ fn build(profile: &str, packages: &[&str], files: &[&str]) -> anyhow::Result<Pat
         cargo.args(["--package", package]);
     }
     let status = cargo.status().context("start cargo")?;
+    let is_built = status.success();
     ensure!(
-        status.success(),
+        is_built,
         "cargo could not build mapper; see its messages above"
     );
     let folder = workspace::target_dir().join(profile);

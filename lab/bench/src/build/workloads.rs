@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 
 use super::output;
 use crate::data::{Program, Runtime, Threads};
@@ -16,7 +16,7 @@ pub(crate) fn source_folder() -> PathBuf {
 }
 
 /// The folder of what is compiled.
-fn folder() -> anyhow::Result<PathBuf> {
+fn folder() -> Result<PathBuf> {
     let folder = workspace::target_dir().join("workloads");
     fs_err::create_dir_all(&folder)?;
     Ok(folder)
@@ -33,7 +33,7 @@ pub(crate) struct Workloads {
 }
 
 impl Workloads {
-    pub(crate) fn new(python: Option<PathBuf>, libmapper: Option<PathBuf>) -> anyhow::Result<Self> {
+    pub(crate) fn new(python: Option<PathBuf>, libmapper: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             folder: folder()?,
             python,
@@ -42,7 +42,7 @@ impl Workloads {
     }
 
     /// Compiles a program, if it is to be compiled.
-    pub(crate) fn compile(&self, program: &Program, runtime: Runtime) -> anyhow::Result<()> {
+    pub(crate) fn compile(&self, program: &Program, runtime: Runtime) -> Result<()> {
         let mut compiler = Command::new(match program.threads {
             Threads::Python => return Ok(()),
             Threads::OpenMp => runtime.compiler(),
@@ -63,11 +63,7 @@ impl Workloads {
     }
 
     /// The words that start a program, without its arguments.
-    pub(crate) fn words(
-        &self,
-        program: &Program,
-        runtime: Runtime,
-    ) -> anyhow::Result<Vec<OsString>> {
+    pub(crate) fn words(&self, program: &Program, runtime: Runtime) -> Result<Vec<OsString>> {
         if program.threads != Threads::Python {
             return Ok(vec![self.binary(program, runtime).into()]);
         }
@@ -88,7 +84,7 @@ impl Workloads {
 }
 
 /// Compiles a program that measures the daemon and not itself.
-pub(crate) fn compile_probe(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn compile_probe(name: &str) -> Result<PathBuf> {
     let to = folder()?.join(format!("{name}-probe"));
     let mut gcc = Command::new("gcc");
     gcc.args(["-fopenmp", "-pthread"]).arg(source_of(name));
@@ -101,7 +97,7 @@ fn source_of(name: &str) -> PathBuf {
 }
 
 /// Compiles one C program, with the arguments that the compiler has already.
-pub(crate) fn compile(compiler: &mut Command, to: &Path) -> anyhow::Result<()> {
+pub(crate) fn compile(compiler: &mut Command, to: &Path) -> Result<()> {
     let compiler = compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"]);
     let compiled = output(compiler.arg(to)).map(drop);
     compiled.context("compile a program; `cargo xtask setup` installs the compilers")

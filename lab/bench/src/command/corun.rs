@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use mapper_report::interrupt::Interrupt;
 use mapper_report::progress::Progress;
 
@@ -28,7 +28,7 @@ const BUSY: f64 = 0.5;
 
 pub(crate) type Prepared = (Experiment, Outputs);
 
-pub(crate) fn run(prepared: anyhow::Result<Prepared>) -> anyhow::Result<()> {
+pub(crate) fn run(prepared: Result<Prepared>) -> Result<()> {
     let (experiment, outputs) = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
@@ -42,7 +42,7 @@ fn measured(
     mut experiment: Experiment,
     profile: &str,
     interrupt: &Interrupt,
-) -> anyhow::Result<(Results, Ended)> {
+) -> Result<(Results, Ended)> {
     eprintln!("building mapper and the programs");
     let policies = policies(&experiment);
     let mapper = (!policies.is_empty()).then(|| build_mapper(profile));
@@ -134,10 +134,7 @@ fn beyond_caches_mib(machine: &Machine) -> u64 {
 }
 
 /// Compiles every program and chooses its work.
-fn calibrate<'a>(
-    stage: &mut Stage,
-    experiment: &'a Experiment,
-) -> anyhow::Result<Vec<ProgramEntry>> {
+fn calibrate<'a>(stage: &mut Stage, experiment: &'a Experiment) -> Result<Vec<ProgramEntry>> {
     let programs = |mix: &'a Mix| mix.members.iter().map(move |of| (&of.program, mix.runtime));
     let wanted = once_each(experiment.mixes.iter().flat_map(programs));
     let progress = Progress::start("calibrating", wanted.len())?;
@@ -169,7 +166,7 @@ fn start_daemons(
     experiment: &Experiment,
     policies: BTreeSet<Option<String>>,
     mapper: Option<&Path>,
-) -> anyhow::Result<Option<DaemonFacts>> {
+) -> Result<Option<DaemonFacts>> {
     let interval = format!("{}ms", experiment.method.interval_ms);
     let mut facts = None;
     for policy in policies {
@@ -200,10 +197,8 @@ mod tests {
         let named = ["hill_climb", "equal"].map(|policy| mapper.with_policy(policy));
         live.replace_settings([vec![mapper], named.to_vec()].concat());
         let names = ["equal", "hill_climb"].map(|name| Some(name.to_owned()));
-        assert_eq!(
-            policies(&live),
-            [&[None], &names[..]].concat().into_iter().collect()
-        );
+        let wanted = [None].into_iter().chain(names).collect();
+        assert_eq!(policies(&live), wanted);
     }
 
     #[test]

@@ -321,31 +321,25 @@ impl Experiment {
         for (place, mix) in self.mixes.iter().enumerate() {
             let (name, count) = (&mix.name, mix.members.len());
             let is_same = |other: &Mix| other.name == *name && other.group == mix.group;
-            ensure!(
-                !self.mixes[..place].iter().any(is_same),
-                "mix[{place}].name: there are two mixes {name:?}"
-            );
+            let is_new = !self.mixes[..place].iter().any(is_same);
+            ensure!(is_new, "mix[{place}].name: there are two mixes {name:?}");
             ensure!(
                 (1..=MOST_PROGRAMS).contains(&count),
                 "mix[{place}].programs: {count} of 1 to {MOST_PROGRAMS} programs"
             );
         }
         let headline = self.headline.as_ref().map(|of| &of.setting);
-        let named = self.baselines.iter().map(|key| ("baselines", key));
-        let named = named.chain(
-            self.promised_against
-                .iter()
-                .map(|key| ("promised_against", key)),
-        );
-        for (name, key) in named.chain(headline.map(|key| ("headline", key))) {
-            ensure!(
-                has(&self.settings, key),
-                "{name}: no mix runs under the setting {key:?}"
-            );
+        let baselines = self.baselines.iter().map(|key| ("baselines", key));
+        let against = self.promised_against.as_ref();
+        let against = against.map(|key| ("promised_against", key));
+        let headline = headline.map(|key| ("headline", key));
+        for (name, key) in baselines.chain(against).chain(headline) {
+            let is_run = has(&self.settings, key);
+            ensure!(is_run, "{name}: no mix runs under the setting {key:?}");
         }
         for (place, of) in self.expectations.iter().enumerate() {
-            self.check_expectation(of)
-                .with_context(|| format!("expect[{place}]"))?;
+            let checked = self.check_expectation(of);
+            checked.with_context(|| format!("expect[{place}]"))?;
         }
         Ok(())
     }
@@ -360,10 +354,8 @@ impl Experiment {
                 "settings: not every mix of the group runs under {key:?}"
             );
         }
-        ensure!(
-            !of.settings.contains(over),
-            "over: {over:?} is compared with itself"
-        );
+        let is_other = !of.settings.contains(over);
+        ensure!(is_other, "over: {over:?} is compared with itself");
         Ok(())
     }
 

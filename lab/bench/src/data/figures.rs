@@ -99,9 +99,10 @@ impl FigureExperiment {
         let experiment: Self = reader::read(name, text)?;
         let names: Vec<&String> = experiment.expected.iter().map(|of| &of.name).collect();
         for (place, figure) in names.iter().enumerate() {
+            let (is_new, at) = (!names[..place].contains(figure), place);
             ensure!(
-                !names[..place].contains(figure),
-                "{name}: expect[{place}].figure: {figure:?} is there twice"
+                is_new,
+                "{name}: expect[{at}].figure: {figure:?} is there twice"
             );
         }
         Ok(experiment)

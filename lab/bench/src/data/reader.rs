@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde::de::DeserializeOwned;
 
 /// The contents of the file called `name`.
-pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> Result<T> {
     let parsed = toml::Deserializer::parse(text);
     let deserializer = parsed.map_err(|error| anyhow!("{name}: {error}"))?;
     serde_path_to_error::deserialize(deserializer).map_err(|error| {
@@ -26,22 +26,13 @@ const EXPERIMENTS: [(&str, &str); 6] = [
 ];
 
 /// The text of an experiment of this package.
-pub(crate) fn text_of(experiment: &str) -> anyhow::Result<&'static str> {
-    entry(
-        EXPERIMENTS
-            .map(|(name, text)| (name.to_owned(), text))
-            .into(),
-        "experiment",
-        experiment,
-    )
+pub(crate) fn text_of(experiment: &str) -> Result<&'static str> {
+    let texts = EXPERIMENTS.map(|(name, text)| (name.to_owned(), text));
+    entry(texts.into(), "experiment", experiment)
 }
 
 /// The entry of a name in a table of things that are called `what`.
-pub(crate) fn entry<T>(
-    mut table: BTreeMap<String, T>,
-    what: &str,
-    name: &str,
-) -> anyhow::Result<T> {
+pub(crate) fn entry<T>(mut table: BTreeMap<String, T>, what: &str, name: &str) -> Result<T> {
     let found = table.remove(name);
     found.with_context(|| unknown(what, name, table.keys()))
 }
@@ -63,7 +54,7 @@ pub(crate) fn in_range(
     value: f64,
     range: RangeInclusive<f64>,
     wanted: &str,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     ensure!(range.contains(&value), "{name} {value}: {wanted}");
     Ok(())
 }

@@ -49,11 +49,8 @@ fn over_others(
         let speed = Compared { base, own, which }.speed(experiment.method.speed)?;
         Some((key.clone(), speed))
     };
-    experiment
-        .compared_with()
-        .into_iter()
-        .filter_map(speed)
-        .collect()
+    let keys = experiment.compared_with().into_iter();
+    keys.filter_map(speed).collect()
 }
 
 fn program_result(
@@ -180,11 +177,11 @@ pub(crate) mod tests {
             // Quick runs that crashed, and the same runs without any cost.
             let (mut without, mut with) = (mix.clone(), mix);
             for (of, other) in with.settings.iter_mut().zip(&mut without.settings) {
-                of.runs[2]
-                    .programs
+                let run = &mut of.runs[2];
+                run.programs
                     .iter_mut()
                     .for_each(|of| of.cost = RunCost::Exact(0.01));
-                of.runs[2].reject("crashed".to_owned());
+                run.reject("crashed".to_owned());
                 let programs = other.runs[2].programs.iter_mut();
                 programs.for_each(|of| of.cost = RunCost::Invalid);
             }

@@ -53,9 +53,8 @@ pub(crate) fn measure(bin: &Path, crowd: &Path, counters: &str) -> Result<Vec<Fi
         let _programs = (0..PROGRAMS).map(start).collect::<Result<Vec<_>>>()?;
         // Arrivals and first looks are no intervals like the others.
         std::thread::sleep(INTERVAL * 5);
-        let windows = (0..WINDOWS)
-            .map(|_| window(&daemon))
-            .collect::<Result<Vec<_>>>()?;
+        let windows = (0..WINDOWS).map(|_| window(&daemon));
+        let windows = windows.collect::<Result<Vec<_>>>()?;
         let (cost_ms, resident_mb): (Vec<f64>, Vec<f64>) = windows.into_iter().unzip();
         eprintln!("{name}: {}", circumstances(&daemon)?);
         let [cost, resident] = names(name, counters);

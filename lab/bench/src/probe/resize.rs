@@ -96,10 +96,8 @@ fn rate(beats: &[Beat], from_ns: u64, to_ns: u64) -> Result<f64> {
 
 fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let record = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let record_path = record
-        .path()
-        .to_str()
-        .context("temporary path is not text")?;
+    let record_path = record.path().to_str();
+    let record_path = record_path.context("temporary path is not text")?;
     let daemon = PrivateDaemon::start(bin, &["--interval", INTERVAL, "--record", record_path])?;
     let seconds = (STAGE * 3).as_secs_f64().to_string();
     let region_us = REGION_US.to_string();

@@ -119,10 +119,8 @@ impl MixResult {
 
     /// The places of the programs whose cost is in this unit.
     pub(crate) fn places(&self, unit: Unit) -> Vec<usize> {
-        let places = 0..self.programs.len();
-        places
-            .filter(|&at| self.programs[at].unit == unit)
-            .collect()
+        let is_in_it = |&at: &usize| self.programs[at].unit == unit;
+        (0..self.programs.len()).filter(is_in_it).collect()
     }
 }
 
@@ -279,8 +277,8 @@ impl Results {
     /// The summary of the setting that stands for mapper.
     pub(crate) fn headline_summary(&self) -> Option<&Summary> {
         let headline = self.headline.as_ref()?;
-        self.group(headline.group.as_deref()?)?
-            .under(&headline.setting)
+        let group = self.group(headline.group.as_deref()?)?;
+        group.under(&headline.setting)
     }
 
     pub(crate) fn group(&self, title: &str) -> Option<&Group> {

@@ -30,16 +30,11 @@ impl PrivateDaemon {
         let out = fs_err::File::create(&log)?.into_parts().0;
         let program = bin.join("mapperd");
         let mut command = Command::new(&program);
-        command
-            .args(["--user", "--socket"])
-            .arg(folder.path().join(SOCKET));
-        command
-            .args(arguments)
-            .env("XDG_RUNTIME_DIR", folder.path());
-        command
-            .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out);
+        command.args(["--user", "--socket"]);
+        command.arg(folder.path().join(SOCKET)).args(arguments);
+        command.env("XDG_RUNTIME_DIR", folder.path());
+        command.stdin(Stdio::null()).stdout(out.try_clone()?);
+        command.stderr(out);
         let child = command.spawn();
         let child = child.with_context(|| format!("start {}", program.display()))?;
         let bin = bin.to_owned();

@@ -38,10 +38,8 @@ pub(crate) struct Invocation<'a> {
 impl Invocation<'_> {
     /// The start of the program under a setting, with this fair share.
     pub(crate) fn under(&self, setting: &Setting, share: &Share) -> anyhow::Result<Launch> {
-        let (first, others) = self
-            .words
-            .split_first()
-            .context("a command without words")?;
+        let words = self.words.split_first();
+        let (first, others) = words.context("a command without words")?;
         let mut command = match setting.manager {
             Manager::Linux | Manager::Dlb => Command::new(first),
             Manager::Mapper => self.launcher(setting, first)?,
@@ -125,9 +123,8 @@ mod tests {
         }
         let arguments = launch.command.get_args().map(|word| word.to_string_lossy());
         words += &arguments.collect::<Vec<_>>().join(" ");
-        words += &launch
-            .cpus
-            .map_or(String::new(), |cpus| format!(" on {cpus:?}"));
+        let cpus = launch.cpus.map(|cpus| format!(" on {cpus:?}"));
+        words += &cpus.unwrap_or_default();
         Ok(words)
     }
 

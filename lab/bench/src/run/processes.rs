@@ -128,14 +128,15 @@ fn forget_inherited_settings(command: &mut Command) {
 fn confine_this_thread(cpus: &[usize]) -> anyhow::Result<()> {
     let (mut set, most) = (CpuSet::new(), CpuSet::MAX_CPU);
     for &cpu in cpus {
+        let is_known = cpu < most;
         ensure!(
-            cpu < most,
+            is_known,
             "CPU {cpu} is beyond the {most} that can be chosen from"
         );
         set.set(cpu);
     }
-    rustix::thread::sched_setaffinity(None, &set)
-        .with_context(|| format!("confine a program to the CPUs {cpus:?}"))
+    let confined = rustix::thread::sched_setaffinity(None, &set);
+    confined.with_context(|| format!("confine a program to the CPUs {cpus:?}"))
 }
 
 /// The CPUs this task may use, in ascending order.
@@ -201,6 +202,7 @@ fn contents(mut file: File) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::Ending::{Exited, Signalled};
     use super::*;
     use std::time::SystemTime;
 
@@ -229,15 +231,10 @@ mod tests {
         let mut chosen = shell("echo $OMP_NUM_THREADS");
         chosen.command.env("OMP_NUM_THREADS", "7");
         for (launch, ending, stdout, stderr) in [
-            (
-                shell("echo o; echo e >&2; exit 3"),
-                Ending::Exited(3),
-                "o\n",
-                "e\n",
-            ),
-            (shell("kill -SEGV $$"), Ending::Signalled(11), "", ""),
-            (confined, Ending::Exited(0), &*format!("{cpu}\n"), ""),
-            (chosen, Ending::Exited(0), "7\n", ""),
+            (shell("echo o; echo e >&2; exit 3"), Exited(3), "o\n", "e\n"),
+            (shell("kill -SEGV $$"), Signalled(11), "", ""),
+            (confined, Exited(0), &*format!("{cpu}\n"), ""),
+            (chosen, Exited(0), "7\n", ""),
         ] {
             let found = run(launch, LONG);
             let said = (&*found.stdout, &*found.stderr);
@@ -273,10 +270,8 @@ mod tests {
     #[test]
     fn a_late_program_starts_after_its_delay() {
         let delay = Duration::from_millis(150);
-        let late = Launch {
-            delay,
-            ..shell("date +%s%N")
-        };
+        let mut late = shell("date +%s%N");
+        late.delay = delay;
         let begun = SystemTime::UNIX_EPOCH.elapsed().unwrap();
         let both = vec![shell("true"), late];
         let outcomes = run_side_by_side(both, LONG, &Interrupt::default()).unwrap();

@@ -203,14 +203,14 @@ pub(crate) mod tests {
         then: impl Fn() -> anyhow::Result<Run>,
     ) -> Measured {
         let mut done = 0;
-        measure(experiment, Instant::now(), interrupt, |mix, _, moment| {
+        let make_up = |mix: &Mix, _: &Setting, moment| {
             done += 1;
             match done > finished {
                 true => then(),
                 false => Ok(run(moment, &vec![1.0; mix.members.len()])),
             }
-        })
-        .unwrap()
+        };
+        measure(experiment, Instant::now(), interrupt, make_up).unwrap()
     }
 
     fn count(measured: &Measured) -> usize {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::calibration::{Alone, Calibrated, calibrate};
@@ -91,12 +91,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Runs the mix once under a setting.
-    pub(crate) fn run(
-        &mut self,
-        mix: &Mix,
-        setting: &Setting,
-        moment: usize,
-    ) -> anyhow::Result<Run> {
+    pub(crate) fn run(&mut self, mix: &Mix, setting: &Setting, moment: usize) -> Result<Run> {
         let shares = fair_division(&self.cpus, mix.members.len());
         let daemon = self.daemons.get(&setting.policy);
         let daemon = daemon.filter(|_| setting.is_managed());
@@ -164,7 +159,7 @@ impl Stage {
         setting: &Setting,
         share: &Share,
         daemon: Option<&PrivateDaemon>,
-    ) -> anyhow::Result<Launch> {
+    ) -> Result<Launch> {
         let (program, runtime) = built;
         let beyond_caches_mib = program.beyond_caches.then_some(self.beyond_caches_mib);
         let invocation = Invocation {
@@ -180,18 +175,18 @@ impl Stage {
         invocation.under(setting, share)
     }
 
-    fn calibrated(&self, program: &Program, runtime: Runtime) -> anyhow::Result<&Calibrated> {
+    fn calibrated(&self, program: &Program, runtime: Runtime) -> Result<&Calibrated> {
         let found = self.work.get(&(program.name.clone(), runtime));
         found.with_context(|| format!("{} was not calibrated", program.name))
     }
 
-    fn steps_of(&self, mix: &Mix, member: &Member) -> anyhow::Result<u64> {
+    fn steps_of(&self, mix: &Mix, member: &Member) -> Result<u64> {
         let steps = self.calibrated(&member.program, mix.runtime)?.steps;
         Ok(scaled(steps, member.work))
     }
 
     /// What a run may take beyond the programs' own work. Starting takes longer beside others that start.
-    fn allowance(&self, mix: &Mix) -> anyhow::Result<Duration> {
+    fn allowance(&self, mix: &Mix) -> Result<Duration> {
         let mut longest = Duration::ZERO;
         for Member { program, .. } in &mix.members {
             longest = longest.max(self.calibrated(program, mix.runtime)?.alone.around);
@@ -234,7 +229,7 @@ impl Stage {
 
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
     /// programs, and keeps the result that it comes to.
-    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> anyhow::Result<u64> {
+    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> Result<u64> {
         self.workloads.compile(program, runtime)?;
         let (first_steps, work_s) = (program.first_steps.get(), self.method.work_s);
         let alone = |steps| self.alone(program, runtime, steps);
@@ -246,7 +241,7 @@ impl Stage {
         Ok(found.steps)
     }
 
-    fn alone(&self, program: &Program, runtime: Runtime, steps: u64) -> anyhow::Result<Alone> {
+    fn alone(&self, program: &Program, runtime: Runtime, steps: u64) -> Result<Alone> {
         let shares = fair_division(&self.cpus, 2);
         let share = shares.first().context("no share for a program")?;
         let fair = Setting::find("static")?;
@@ -275,7 +270,7 @@ impl Stage {
 }
 
 /// Stops the measuring when mapper itself failed: its times would mean nothing.
-fn check_launcher(outcome: &Outcome, daemon: Option<&PrivateDaemon>) -> anyhow::Result<()> {
+fn check_launcher(outcome: &Outcome, daemon: Option<&PrivateDaemon>) -> Result<()> {
     if let Some(daemon) = daemon.filter(|_| outcome.ending == Ending::Exited(LAUNCHER_FAILED)) {
         let (reason, log) = (outcome.stderr.trim(), daemon.log());
         bail!("mapper-launch failed: {reason}\nthe daemon's log:\n{log}");

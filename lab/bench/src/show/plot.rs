@@ -43,10 +43,8 @@ pub(super) fn speeds(results: &Results) -> anyhow::Result<Option<Markup>> {
 pub(super) fn times(mix: &MixResult, results: &Results) -> anyhow::Result<Markup> {
     let bar = |of: &SettingResult, at: usize| {
         let cost = of.programs.get(at)?.cost?.value;
-        let costs = of
-            .runs
-            .iter()
-            .filter_map(|run| run.programs.get(at)?.cost.value());
+        let runs = of.runs.iter();
+        let costs = runs.filter_map(|run| run.programs.get(at)?.cost.value());
         Some(Bar {
             colour: at,
             value: cost,

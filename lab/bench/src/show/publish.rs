@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use mapper_report::output::{OutputFile, tell};
 use mapper_report::stopped::Stopped;
 
@@ -16,7 +16,7 @@ use crate::result::Results;
 use crate::run::schedule::Ended;
 
 /// A kind of output: its name, and what it contains.
-type Kind = (&'static str, fn(&Results) -> anyhow::Result<String>);
+type Kind = (&'static str, fn(&Results) -> Result<String>);
 
 pub(crate) const JSON: Kind = ("JSON", |of| Ok(serde_json::to_string_pretty(of)? + "\n"));
 pub(crate) const PAGE: Kind = ("report", page::page);
@@ -28,9 +28,7 @@ pub(crate) struct Outputs(Vec<(Kind, OutputFile)>);
 
 impl Outputs {
     /// Opens every file that is wanted.
-    pub(crate) fn claim<const N: usize>(
-        wanted: [(Kind, Option<PathBuf>); N],
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn claim<const N: usize>(wanted: [(Kind, Option<PathBuf>); N]) -> Result<Self> {
         let mut outputs = Self::default();
         for (kind, path) in wanted {
             let Some(path) = path else { continue };
@@ -48,7 +46,7 @@ impl Outputs {
     }
 
     /// Writes every output, with a line in `lines` for each.
-    fn write(self, results: &Results, lines: &mut String) -> anyhow::Result<()> {
+    fn write(self, results: &Results, lines: &mut String) -> Result<()> {
         let mut failed = None;
         for ((name, content), file) in self.0 {
             match content(results).and_then(|text| file.write(&text)) {
@@ -96,7 +94,7 @@ pub(crate) fn publish(
     ended: Ended,
     missed: Missed,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let failed = match ended {
         Ended::Failed(error) => Some(error),
         Ended::Stopped => Some(stopped(results).into()),
@@ -121,7 +119,7 @@ pub(crate) fn publish(
 }
 
 /// Writes and prints single figures; fails when an expectation is missed.
-pub(crate) fn publish_figures(outputs: Outputs, results: &Results) -> anyhow::Result<()> {
+pub(crate) fn publish_figures(outputs: Outputs, results: &Results) -> Result<()> {
     let out = &mut std::io::stdout().lock();
     publish(outputs, results, Ended::Done, Missed::Fails, out)
 }
@@ -187,7 +185,7 @@ mod tests {
     fn failure(
         interrupt: &Interrupt,
         runs: usize,
-        then: impl Fn() -> anyhow::Result<Run>,
+        then: impl Fn() -> Result<Run>,
     ) -> anyhow::Error {
         let folder = tempfile::tempdir().unwrap();
         let (outputs, json) = json_in(&folder);
@@ -226,10 +224,8 @@ mod tests {
             done.err().map(|error| error.to_string())
         };
         let failed = |text: &str| Some(text.to_owned());
-        assert_eq!(
-            published(&results, Missed::Shown),
-            failed("wrong results: 1")
-        );
+        let wrong = failed("wrong results: 1");
+        assert_eq!(published(&results, Missed::Shown), wrong);
         results.wrong_results = 0;
         assert_eq!(published(&results, Missed::Shown), None);
         let missed = failed("1 of 2 expectations missed");

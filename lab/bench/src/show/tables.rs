@@ -4,7 +4,6 @@ use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
 use crate::data::Unit;
-use crate::machine::Machine;
 use crate::result::{
     Certainty, Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results,
     SettingResult, Speed, Summary,
@@ -246,19 +245,13 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
 }
 
 fn circumstances(results: &Results) -> Vec<String> {
-    let Machine {
-        cpus,
-        cpu,
-        kernel,
-        revision,
-        date,
-        ..
-    } = &results.machine;
-    let compilers = results.machine.compilers.join(", ");
-    let is_virtual = results.machine.virtual_machine;
+    let Results { machine, .. } = results;
+    let (compilers, kernel) = (machine.compilers.join(", "), &machine.kernel);
+    let is_virtual = machine.virtual_machine;
     let kind = if is_virtual { ", virtual machine" } else { "" };
     let mut lines = vec![format!(
-        "{cpus} CPUs ({cpu}{kind}), Linux {kernel}, {compilers}, revision {revision}, {date}."
+        "{} CPUs ({}{kind}), Linux {kernel}, {compilers}, revision {}, {}.",
+        machine.cpus, machine.cpu, machine.revision, machine.date
     )];
     if let Some(daemon) = &results.daemon {
         lines.push(format!(
