@@ -343,26 +343,23 @@ mod tests {
     #[test]
     fn every_departure_from_the_protocol_is_reported_and_nothing_else() {
         let protocol = protocol();
-        let seeds = protocol.seeds.len();
         let (qos, seconds) = (protocol.qos, protocol.interval_s);
-        for (given, expected) in [
-            // What the protocol says itself.
-            (format!("--suite=mapper-fig2 --seeds={seeds} --qos={qos} --set=decision_s=0.005"), ""),
-            (format!("--mix=SGD --policy=mapper --interval={seconds}"), ""),
-            // A suite with a promise of its own departs by the protocol's.
-            (format!("--suite=mapper-qos --qos={qos}"), &*format!("--qos {qos}")),
-            ("--suite=sam".to_owned(), ""),
-            ("--suite=sam --fresh --out=x".to_owned(), ""),
-            // A mix of the command line is in no protocol.
-            ("--mix=SGD --policy=linux".to_owned(), ""),
-            (
-                "--suite=sam --set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5 --seeds=2 \
-                 --apps=a.toml --machines=m.toml"
-                    .to_owned(),
-                "decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5, --seeds 2, --apps a.toml, \
-                 --machines m.toml",
-            ),
-        ] {
+        let seeds = protocol.seeds.len();
+        // What the protocol says itself; a suite with a promise of its own departs by the protocol's; a mix of the
+        // command line is in no protocol.
+        let cases = format!(
+            "--suite=mapper-fig2 --seeds={seeds} --qos={qos} --set=decision_s=0.005: \n\
+             --mix=SGD --policy=mapper --interval={seconds}: \n\
+             --suite=mapper-qos --qos={qos}: --qos {qos}\n\
+             --suite=sam: \n\
+             --suite=sam --fresh --out=x: \n\
+             --mix=SGD --policy=linux: \n\
+             --suite=sam --set=decision_s=0 --policy=linux,mapper --qos=0.9 --interval=0.5: \
+             decision_s=0, --policy linux,mapper, --qos 0.9, --interval 0.5\n\
+             --suite=sam --seeds=2 --apps=a.toml --machines=m.toml: \
+             --seeds 2, --apps a.toml, --machines m.toml"
+        );
+        for (given, expected) in cases.lines().filter_map(|line| line.split_once(": ")) {
             let words: Vec<&str> = given.split(' ').collect();
             let (plan, args) = (plan(&words).unwrap(), args(&words).unwrap());
             let shown = args.departures(&newest(), protocol, &plan).unwrap();

@@ -242,54 +242,33 @@ mod tests {
     #[test]
     fn a_mix_that_a_policy_or_machine_cannot_have_is_refused_with_the_fix() {
         let machine = mapper_sim::presets::machine("ivb40").unwrap();
-        let as_it_is: fn(&mut AppModel) = |_| {};
-        let at_home: fn(&mut AppModel) = |app| app.home_node = Some(2);
-        let elsewhere: fn(&mut AppModel) = |app| app.elsewhere = Elsewhere::Node(2);
-        for (text, policy, change, parts) in [
-            ("sp-solve", "linux", as_it_is, None),
-            ("40 SGD, 20 ALS", "linux", as_it_is, None),
-            (
-                "SGD, ALS",
-                "varuna",
-                as_it_is,
-                Some(["varuna is", "for one alone"]),
-            ),
-            (
-                "SGD, memcached",
-                "batch",
-                as_it_is,
-                Some(["memcached, a", "service, never does"]),
-            ),
-            (
-                "SGD",
-                "linux",
-                at_home,
-                Some(["node 2", "give home_node below 2"]),
-            ),
-            (
-                "sp-solve",
-                "linux",
-                elsewhere,
-                Some(["on node 2, but ivb40 has 2 nodes", "give a node below 2"]),
-            ),
-            (
-                "40 SGD, 20 ALS",
-                "sam_mph",
-                as_it_is,
-                Some(["60 threads", "20 SGD"]),
-            ),
+        for case in [
+            "sp-solve | linux",
+            "40 SGD, 20 ALS | linux",
+            "SGD, ALS | varuna | varuna is for one alone",
+            "SGD, memcached | batch | memcached, a service, never does",
+            "SGD on node 2 | linux | memory on node 2, but ivb40 has 2 nodes: give home_node below 2",
+            "sp-solve and node 2 | linux | on node 2, but ivb40 has 2 nodes: give a node below 2",
+            "40 SGD, 20 ALS | sam_mph | 60 threads",
+            "40 SGD, 20 ALS | sam_mph | like \"20 SGD\"",
         ] {
-            let mut mix = parse(text, &catalogue()).unwrap();
-            change(&mut mix[0].app);
-            let done = check(&mix, &machine, policies::find(policy).unwrap());
-            match (done, parts) {
-                (Ok(()), None) => {}
-                (Err(error), Some(parts)) => {
-                    let shown = error.to_string();
-                    assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
-                }
-                (done, _) => panic!("{text} under {policy}: {done:?}"),
+            let mut parts = case.split(" | ");
+            let (text, policy) = (parts.next().unwrap(), parts.next().unwrap());
+            let plain = text.replace(" on node 2", "").replace(" and node 2", "");
+            let mut mix = parse(&plain, &catalogue()).unwrap();
+            if text.ends_with(" on node 2") {
+                mix[0].app.home_node = Some(2);
+            } else if text.ends_with(" and node 2") {
+                mix[0].app.elsewhere = Elsewhere::Node(2);
             }
+            let done = check(&mix, &machine, policies::find(policy).unwrap());
+            let shown = done.err().map(|error| error.to_string());
+            let Some(part) = parts.next() else {
+                assert_eq!(shown, None, "{case}");
+                continue;
+            };
+            let shown = shown.expect(case);
+            assert!(shown.contains(part), "{shown}");
         }
     }
 }
