@@ -286,11 +286,8 @@ fn no_flag(text: &str) -> Result<String, String> {
 /// What was given twice counts once, where it stood first.
 fn once_each(given: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    given
-        .iter()
-        .filter(|name| seen.insert(*name))
-        .cloned()
-        .collect()
+    let once = given.iter().filter(|name| seen.insert(*name));
+    once.cloned().collect()
 }
 
 #[cfg(test)]

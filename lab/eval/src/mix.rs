@@ -109,10 +109,10 @@ fn find(name: &str, catalogue: &Catalogue) -> anyhow::Result<(String, AppModel)>
     let mut spelled = SPELLINGS.iter().filter(|(spelling, _)| same(spelling));
     match found.or_else(|| apps.get_key_value(spelled.next()?.1)) {
         Some((name, app)) => Ok((name.clone(), app.clone())),
-        None => bail!(
-            "unknown application {name:?}: give one of {}",
-            texts(apps.keys()).join(", ")
-        ),
+        None => {
+            let known = texts(apps.keys()).join(", ");
+            bail!("unknown application {name:?}: give one of {known}")
+        }
     }
 }
 
@@ -180,9 +180,8 @@ mod tests {
     fn programs_have_a_name_and_may_have_threads_and_arrive_later() {
         let text = "20 SGD, canneal @ 2.5,82 x264 , svdpp, SGD@10, SGD";
         let mix = parse(text, &catalogue()).unwrap();
-        let short = mix
-            .iter()
-            .map(|m| (m.name.as_str(), m.threads, m.arrives_s));
+        let short = mix.iter();
+        let short = short.map(|m| (m.name.as_str(), m.threads, m.arrives_s));
         let expected = [
             ("SGD", Some(20), 0.0),
             ("canneal", None, 2.5),

@@ -92,12 +92,11 @@ fn short(mix: &str) -> String {
 /// How many CPUs every program held.
 pub(super) fn samples(held: &[Held], until_s: f64) -> Vec<Sample> {
     let shown = held.iter().filter(|held| held.at_s <= until_s);
-    let mut samples: Vec<Sample> = shown
-        .map(|held| Sample {
-            at_s: held.at_s,
-            held: held.cpus.iter().map(CpuSet::len).collect(),
-        })
-        .collect();
+    let sample = |held: &Held| Sample {
+        at_s: held.at_s,
+        held: held.cpus.iter().map(CpuSet::len).collect(),
+    };
+    let mut samples: Vec<Sample> = shown.map(sample).collect();
     samples.extend(samples.last().cloned().map(|last| Sample {
         at_s: until_s,
         ..last
@@ -199,10 +198,9 @@ mod tests {
             held(10.0, ["0", "1"]),
         ];
         let found = spans(&held, 8, 10.0);
-        let found: Vec<_> = found
-            .iter()
-            .map(|of| ([of.first, of.last], [of.from_s, of.to_s], of.colour))
-            .collect();
+        let found = found.iter();
+        let found = found.map(|of| ([of.first, of.last], [of.from_s, of.to_s], of.colour));
+        let found: Vec<_> = found.collect();
         assert_eq!(
             found,
             [

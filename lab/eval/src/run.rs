@@ -39,10 +39,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         validity_own::check(&checks, &mut checked)?;
     }
     let left_out = done.left_out + checked.left_out;
-    let planned = plan.suites.iter();
-    let tables: Vec<_> = planned
-        .map(|suite| tables::table(suite, &done.results))
-        .collect();
+    let table = |suite| tables::table(suite, &done.results);
+    let tables: Vec<_> = plan.suites.iter().map(table).collect();
     let settings = args.departures(&path, &protocol, &plan)?;
     let book = targets::Book {
         tables: &tables,

@@ -95,19 +95,16 @@ pub(super) fn reallocation(table: &SuiteTable) -> Option<Table> {
     let rate = |cell: &&Cell| cell.rewrites_per_s;
     let writes = |policy: &&String| cells(policy).iter().flatten().map(rate).sum::<f64>() > 0.0;
     let policies: Vec<&String> = table.suite.policies.iter().filter(writes).collect();
-    let columns = policies
-        .iter()
-        .flat_map(|of| [format!("{of} sets"), format!("{of} CPUs")]);
+    let columns = policies.iter();
+    let columns = columns.flat_map(|of| [format!("{of} sets"), format!("{of} CPUs")]);
     let header = std::iter::once("mix".to_owned()).chain(columns).collect();
     let rows = table.mixes.iter().map(|mix| {
         let numbers = policies.iter().flat_map(|policy| {
             let cell = mix.policies.get(*policy);
-            let number =
-                |of: fn(&Cell) -> f64| or_dash(cell.map(|cell| format!("{:.2}", of(cell))));
-            [
-                number(|cell| cell.rewrites_per_s),
-                number(|cell| cell.moves_per_s),
-            ]
+            let numbers = cell.map(|cell| [cell.rewrites_per_s, cell.moves_per_s]);
+            numbers.map_or(["–", "–"].map(String::from), |of| {
+                of.map(|of| format!("{of:.2}"))
+            })
         });
         row(Mark::None, std::iter::once(mix.mix.clone()).chain(numbers))
     });

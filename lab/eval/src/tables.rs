@@ -90,10 +90,8 @@ impl SuiteTable {
 
 impl Cell {
     pub(super) fn least(&self) -> f64 {
-        self.apps
-            .iter()
-            .map(|a| a.speed)
-            .fold(f64::INFINITY, f64::min)
+        let speeds = self.apps.iter().map(|app| app.speed);
+        speeds.fold(f64::INFINITY, f64::min)
     }
 
     pub(super) fn most(&self) -> f64 {
@@ -105,10 +103,9 @@ pub(super) fn table(planned: &PlannedSuite, results: &Results) -> SuiteTable {
     let suite = &planned.suite;
     let (mut mixes, mut without_mean, mut incomplete) = (Vec::new(), Vec::new(), 0);
     for mix in &planned.mixes {
-        let cells = mix
-            .policies
-            .iter()
-            .filter_map(|(policy, keys)| Some((policy.clone(), cell(suite, mix, keys, results)?)));
+        let cell = |keys: &[String]| cell(suite, mix, keys, results);
+        let cells = mix.policies.iter();
+        let cells = cells.filter_map(|(policy, keys)| Some((policy.clone(), cell(keys)?)));
         let policies: BTreeMap<String, Cell> = cells.collect();
         if policies.len() == suite.policies.len() {
             mixes.push(MixRow {
@@ -138,10 +135,8 @@ pub(super) fn table(planned: &PlannedSuite, results: &Results) -> SuiteTable {
 }
 
 fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> Option<Cell> {
-    let runs: Vec<&RunResult> = keys
-        .iter()
-        .map(|key| results.get(key))
-        .collect::<Option<_>>()?;
+    let runs = keys.iter().map(|key| results.get(key));
+    let runs: Vec<&RunResult> = runs.collect::<Option<_>>()?;
     let first = runs.first()?;
     let fair = match &mix.fair {
         Some(key) => Some(results.get(key)?),
@@ -186,14 +181,11 @@ fn cell(suite: &Suite, mix: &PlannedMix, keys: &[String], results: &Results) -> 
     let apps: Vec<AppCell> = (0..first.apps.len()).map(app).collect::<Option<_>>()?;
     let speeds: Vec<f64> = apps.iter().map(|a| a.speed).collect();
     let all = runs.iter().flat_map(|run| &run.apps);
-    let ends: Option<Vec<f64>> = all
-        .map(|app| Some(app.first_end_s? - app.arrives_s))
-        .collect();
+    let ends = all.map(|app| Some(app.first_end_s? - app.arrives_s));
+    let ends: Option<Vec<f64>> = ends.collect();
     let of = |number: fn(&RunResult) -> f64| average(runs.iter().map(|run| number(run)));
-    let shown = first
-        .timeline
-        .iter()
-        .take_while(|held| held.at_s <= TIMELINE_S);
+    let timeline = first.timeline.iter();
+    let shown = timeline.take_while(|held| held.at_s <= TIMELINE_S);
     Some(Cell {
         value: mean(suite.mean, &speeds)?,
         seeds,

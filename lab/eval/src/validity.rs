@@ -68,9 +68,8 @@ const NULLS: [&str; 5] = [
 const FIRST_TIME_SHARING: f64 = 0.03;
 
 fn programs(spec: &mut RunSpec, change: impl Fn(&mut AppModel)) {
-    spec.members
-        .iter_mut()
-        .for_each(|member| change(&mut member.app));
+    let members = spec.members.iter_mut();
+    members.for_each(|member| change(&mut member.app));
 }
 
 /// The parameters that are moved by a quarter.
