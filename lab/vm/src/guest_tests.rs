@@ -39,13 +39,6 @@ const PROGRAMS: [(&str, &str, &str, &str); 7] = [
 /// Lists every file that a package could leave behind, without dpkg's own records and what the system writes as it runs.
 const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");
 
-/// The result of the tests.
-pub(crate) struct TestCounts {
-    pub(crate) passed: usize,
-    /// The names of failed tests.
-    pub(crate) failed: Vec<String>,
-}
-
 // Which tests are run, and for how long; the comments of its fields are help.
 #[derive(clap::Args)]
 pub(crate) struct Chosen {
@@ -62,7 +55,7 @@ pub(crate) fn run_guest_tests(
     machine: &Machine,
     chosen: &Chosen,
     mut on_line: impl FnMut(&str),
-) -> Result<TestCounts> {
+) -> Result<Report> {
     let image = image::ensure(false)?;
     let payload = staged(chosen)?;
     let mut report = Report::default();
@@ -72,14 +65,15 @@ pub(crate) fn run_guest_tests(
         report.read(line);
     })?;
     on_line(&format!("guest ran for {:.0?}", started.elapsed()));
-    report.counts(status)
+    report.complete(status)
 }
 
-/// The tests' own output, line by line.
+/// The result of the tests, read from their output line by line.
 #[derive(Default)]
-struct Report {
-    passed: usize,
-    failed: Vec<String>,
+pub(crate) struct Report {
+    pub(crate) passed: usize,
+    /// The names of failed tests.
+    pub(crate) failed: Vec<String>,
     /// From the line `1..N` that ends the output.
     planned: Option<usize>,
 }
@@ -98,15 +92,12 @@ impl Report {
         }
     }
 
-    /// The counts of a complete run.
-    fn counts(self, status: u8) -> Result<TestCounts> {
+    /// The report, if it is that of a complete run.
+    fn complete(self, status: u8) -> Result<Self> {
         let seen = self.passed + self.failed.len();
         match self.planned {
             Some(0) => bail!("no guest test has such a name"),
-            Some(planned) if planned == seen && (status == 0) == self.failed.is_empty() => {
-                let Self { passed, failed, .. } = self;
-                Ok(TestCounts { passed, failed })
-            }
+            Some(planned) if planned == seen && (status == 0) == self.failed.is_empty() => Ok(self),
             _ => bail!("the guest tests broke off after {seen} tests with exit status {status}"),
         }
     }
@@ -198,7 +189,7 @@ mod tests {
             "ok c (2 s)",
             "1..3",
         ];
-        let counts = report(&lines).counts(1).unwrap();
+        let counts = report(&lines).complete(1).unwrap();
         assert_eq!(counts.passed, 2);
         assert_eq!(counts.failed, ["b"]);
     }
@@ -211,7 +202,7 @@ mod tests {
             (&["ok a (0.1 s)", "1..1"], 1),
             (&["not ok a: no", "1..1"], 0),
         ] {
-            assert!(report(lines).counts(status).is_err(), "{lines:?}");
+            assert!(report(lines).complete(status).is_err(), "{lines:?}");
         }
     }
 }

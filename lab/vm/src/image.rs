@@ -62,15 +62,13 @@ pub(super) fn ensure(fresh: bool) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Everything that the image depends on.
+/// What the image depends on beside the recipe.
 #[derive(Hash)]
 struct Inputs {
-    recipe: [(&'static str, &'static str); 4],
     codename: String,
     sources: Vec<String>,
     backports: String,
     packages: Vec<String>,
-    disk_size: &'static str,
 }
 
 impl Inputs {
@@ -86,7 +84,6 @@ impl Inputs {
         let mut packages: Vec<String> = PACKAGES.map(str::to_owned).into();
         packages.extend(installed_libomp()?);
         Ok(Self {
-            recipe: RECIPE,
             codename: codename.clone(),
             backports: format!("deb {uri} {codename}-backports main"),
             sources: sources
@@ -94,13 +91,12 @@ impl Inputs {
                 .map(|[uri, codename]| format!("deb {uri} {codename} main"))
                 .collect(),
             packages,
-            disk_size: DISK_SIZE,
         })
     }
 
     fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
+        (RECIPE, self, DISK_SIZE).hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -143,7 +139,7 @@ fn build(inputs: &Inputs, image: &Path) -> Result<()> {
     let work = Scratch::create("build")?;
     let recipe = work.file("recipe");
     fs::create_dir_all(&recipe).with_context(|| format!("create {}", recipe.display()))?;
-    for (name, text) in inputs.recipe {
+    for (name, text) in RECIPE {
         write(&recipe.join(name), text)?;
     }
     build_in(work.path(), &recipe, inputs)?;
@@ -191,7 +187,7 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
         shell.args(["--", "sh"]);
     }
     shell.args(["-c", script, "sh"]).arg(work);
-    output(shell.arg(inputs.disk_size))?;
+    output(shell.arg(DISK_SIZE))?;
     Ok(())
 }
 

@@ -13,9 +13,7 @@ pub(super) fn folder() -> PathBuf {
 }
 
 /// A folder that is removed when it is dropped, or after a kill by the next process with the same purpose.
-pub(super) struct Scratch {
-    path: PathBuf,
-}
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes an empty folder named after its purpose and this process.
@@ -23,21 +21,21 @@ impl Scratch {
         remove_abandoned(&folder(), purpose);
         let path = folder().join(format!("{purpose}-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self { path })
+        Ok(Self(path))
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.0
     }
 
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.0.join(name)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
