@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -251,7 +251,7 @@ fn judge_all(
     let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
-    let judged: Mutex<Vec<(usize, anyhow::Result<Case>)>> = Mutex::default();
+    let judged: Vec<OnceLock<_>> = programs.iter().map(|_| OnceLock::new()).collect();
     std::thread::scope(|scope| {
         for _ in 0..jobs.get().min(programs.len()) {
             scope.spawn(|| {
@@ -270,16 +270,14 @@ fn judge_all(
                         None => progress().count(),
                     }
                     stop.fetch_or(case.is_err(), Ordering::Relaxed);
-                    let mut judged = judged.lock().unwrap_or_else(PoisonError::into_inner);
-                    judged.push((index, case));
+                    let _ = judged[index].set(case);
                 }
             });
         }
     });
     progress().finish();
-    let mut judged = judged.into_inner().unwrap_or_else(PoisonError::into_inner);
-    judged.sort_by_key(|(index, _)| *index);
-    judged.into_iter().map(|(_, case)| case).collect()
+    let judged = judged.into_iter();
+    judged.filter_map(OnceLock::into_inner).collect()
 }
 
 #[cfg(test)]

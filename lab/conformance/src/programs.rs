@@ -18,40 +18,20 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
-/// The language of a program, by its file's extension.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Language {
-    C,
-    Cpp,
-    Fortran,
-}
-
-impl Language {
-    fn of(source: &Path) -> Option<Self> {
-        match source.extension()?.to_str()? {
-            "c" => Some(Self::C),
-            "cc" | "cpp" => Some(Self::Cpp),
-            "f90" => Some(Self::Fortran),
-            _ => None,
-        }
-    }
-
-    /// The compiler for this language in the family of `compiler`, if it is known to have one: `g++-12` for `gcc-12`.
-    fn compiler(self, compiler: &str) -> Option<String> {
-        let (folder, name) = match compiler.rsplit_once('/') {
-            Some((folder, name)) => (format!("{folder}/"), name),
-            None => (String::new(), compiler),
-        };
-        let of_family = |family, relative| {
-            let version = name.strip_prefix(family)?;
-            let is_one = version.is_empty() || version.starts_with('-');
-            is_one.then(|| format!("{folder}{relative}{version}"))
-        };
-        match self {
-            Self::C => Some(compiler.to_owned()),
-            Self::Cpp => of_family("gcc", "g++").or_else(|| of_family("clang", "clang++")),
-            Self::Fortran => of_family("gcc", "gfortran"),
-        }
+/// The compiler for a program's language, known by its file's extension, in the family of `compiler`, if that is known to
+/// have one: `g++-12` for `gcc-12`.
+fn relative(compiler: &str, source: &Path) -> Option<String> {
+    let (folder, name) = compiler.split_at(compiler.rfind('/').map_or(0, |at| at + 1));
+    let of_family = |family, relative| {
+        let version = name.strip_prefix(family)?;
+        let is_one = version.is_empty() || version.starts_with('-');
+        is_one.then(|| format!("{folder}{relative}{version}"))
+    };
+    match source.extension()?.to_str()? {
+        "c" => Some(compiler.to_owned()),
+        "cc" | "cpp" => of_family("gcc", "g++").or_else(|| of_family("clang", "clang++")),
+        "f90" => of_family("gcc", "gfortran"),
+        _ => None,
     }
 }
 
@@ -65,7 +45,7 @@ pub(crate) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let path = entry.with_context(read)?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if Language::of(&path).is_some() {
+            } else if relative("gcc", &path).is_some() {
                 found.push(path.strip_prefix(folder).unwrap_or(&path).to_owned());
             }
         }
@@ -80,7 +60,7 @@ impl Program {
         Some(Self {
             name: source.to_string_lossy().into_owned(),
             compiler: compiler.to_owned(),
-            command: Language::of(source)?.compiler(compiler)?,
+            command: relative(compiler, source)?,
             source: folder.join(source),
             folder: folder.to_owned(),
         })
