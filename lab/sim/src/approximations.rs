@@ -90,22 +90,14 @@ pub fn scaf(scenario: &Scenario) -> Outcome {
 /// Divides cores in proportion, at least one for each, the rest by greatest remainder.
 fn in_proportion(weights: &[f64], cores: u32) -> Vec<u32> {
     let sum: f64 = weights.iter().sum();
-    let left = cores.saturating_sub(weights.len() as u32);
-    let exact = |weight: f64| {
-        let share = match sum > 0.0 {
-            true => weight / sum,
-            false => 1.0 / weights.len() as f64,
-        };
-        share * f64::from(left)
-    };
-    let mut counts: Vec<u32> = weights.iter().map(|w| 1 + exact(*w) as u32).collect();
+    let equal = 1.0 / weights.len() as f64;
+    let left = f64::from(cores.saturating_sub(weights.len() as u32));
+    let share = |weight: &f64| if sum > 0.0 { weight / sum } else { equal };
+    let exact: Vec<f64> = weights.iter().map(|weight| share(weight) * left).collect();
+    let mut counts: Vec<u32> = exact.iter().map(|share| 1 + *share as u32).collect();
     let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by(|&a, &b| {
-        let remainder = |at: usize| exact(weights[at]).fract();
-        remainder(b).total_cmp(&remainder(a)).then(a.cmp(&b))
-    });
-    let given: u32 = counts.iter().sum();
-    let missing = cores.saturating_sub(given) as usize;
+    order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
+    let missing = cores.saturating_sub(counts.iter().sum()) as usize;
     for at in order.into_iter().cycle().take(missing) {
         counts[at] += 1;
     }

@@ -35,8 +35,7 @@ pub(crate) struct Bank {
     threads: u32,
     first_tid: u32,
     /// Since the last reading, in serial and in parallel parts.
-    serial: Events,
-    parallel: Events,
+    since: [Events; 2],
     /// Cumulative, for the first thread and each other one.
     shown: [Shown; 2],
     /// Cumulative, by node; empty if not reported.
@@ -57,8 +56,7 @@ impl Bank {
         Self {
             threads: threads.max(1),
             first_tid,
-            serial: Events::default(),
-            parallel: Events::default(),
+            since: [Events::default(); 2],
             shown: [Shown::default(); 2],
             requested: Vec::new(),
             latencies: Vec::new(),
@@ -67,10 +65,7 @@ impl Bank {
     }
 
     pub(crate) fn count(&mut self, parallel: bool, rates: &Events, seconds: f64) {
-        match parallel {
-            true => self.parallel.add(rates, seconds),
-            false => self.serial.add(rates, seconds),
-        }
+        self.since[usize::from(parallel)].add(rates, seconds);
     }
 
     /// Counts the memory traffic of a time by node: exact, as it is not multiplexed.
@@ -108,22 +103,21 @@ impl Bank {
         let multiplexed = (constants.multiplexed_noise * (0.1 / interval_s.max(1e-3)).sqrt())
             .max(constants.least_multiplexed_noise);
         let threads = f64::from(self.threads);
+        let [serial, parallel] = std::mem::take(&mut self.since);
         for event in Event::ALL {
             let scatter = match event {
                 Event::Cycles | Event::Instructions => constants.fixed_noise,
                 _ => multiplexed,
             };
             let factor = self.noise.factor(scatter);
-            let each = factor * counted(&self.parallel, event) / threads;
-            self.shown[0].counts[event as usize] += each + factor * counted(&self.serial, event);
+            let each = factor * counted(&parallel, event) / threads;
+            self.shown[0].counts[event as usize] += each + factor * counted(&serial, event);
             self.shown[1].counts[event as usize] += each;
         }
         let ran_ns = |cycles: f64| 1e9 * cycles / clock_hz;
-        let each_ns = ran_ns(self.parallel.cycles / threads);
-        self.shown[0].ran_ns += each_ns + ran_ns(self.serial.cycles);
+        let each_ns = ran_ns(parallel.cycles / threads);
+        self.shown[0].ran_ns += each_ns + ran_ns(serial.cycles);
         self.shown[1].ran_ns += each_ns;
-        self.serial = Events::default();
-        self.parallel = Events::default();
         let total_ns = self.shown[0].ran_ns + (threads - 1.0) * self.shown[1].ran_ns;
         let [first, other] = self.shown.map(Shown::counters);
         Reading {
