@@ -307,7 +307,6 @@ mod tests {
         };
         let all = message(nodes.clone());
         assert_eq!(all.memory, Some(bytes(1057, 906)));
-        let all = message(nodes.clone());
         assert_eq!(all.memory_by_node, [of(0, 1050, 905), of(1, 7, 1)]);
         let mut without = nodes;
         without.remove(&8);
