@@ -6,7 +6,7 @@
 
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet, ThreadId};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
+use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -124,16 +124,15 @@ impl ProcFs {
         })
     }
 
-    /// Whether two processes run the same executable; false if unknown.
+    /// Whether two processes run the same executable; false if unknown. Compares the paths and never the files: a file
+    /// system that does not answer (a user's FUSE, NFS) must not stop the caller.
     #[must_use]
     pub(crate) fn same_program(&self, one: u32, other: u32) -> bool {
-        let file = |pid: u32| {
+        let path = |pid: u32| {
             let name = format!("{pid}/exe");
-            rustix::fs::statat(self.dir.as_fd(), name, AtFlags::empty())
-                .ok()
-                .map(|stat| [stat.st_dev, stat.st_ino])
+            rustix::fs::readlinkat(self.dir.as_fd(), name, Vec::new()).ok()
         };
-        file(one).is_some_and(|this| file(other) == Some(this))
+        path(one).is_some_and(|this| path(other) == Some(this))
     }
 
     /// The number of the newest process or thread. While it does not change, none has been started.
@@ -398,6 +397,18 @@ mod tests {
         assert_eq!(stat.kind, TaskKind::Process);
         assert!(proc.same_program(me, me));
         assert!(!proc.same_program(me, u32::MAX));
+    }
+
+    #[test]
+    fn executables_are_compared_without_asking_their_file_system() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, path) in [("1", "/gone/a"), ("2", "/gone/a"), ("3", "/gone/b")] {
+            std::fs::create_dir(root.path().join(pid)).unwrap();
+            std::os::unix::fs::symlink(path, root.path().join(pid).join("exe")).unwrap();
+        }
+        let proc = ProcFs::at(root.path()).unwrap();
+        assert!(proc.same_program(1, 2));
+        assert!(!proc.same_program(1, 3));
     }
 
     proptest! {
