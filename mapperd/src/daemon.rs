@@ -47,7 +47,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How long a newcomer waits for others that arrive with it.
+/// How long a newcomer waits for others that arrive with it, and an end after another for those that follow.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// How often the state is saved while nothing changes.
@@ -80,6 +80,10 @@ pub(crate) struct Timing {
     last_saved: Option<Instant>,
     /// When the waiting newcomers are admitted.
     gathered: Option<Instant>,
+    /// The last look for ended applications.
+    last_ends: Option<Instant>,
+    /// When the next one is due.
+    next_ends: Option<Instant>,
 }
 
 impl Daemon {
@@ -115,6 +119,7 @@ impl Daemon {
                     Asked::Reload => drop(self.reload()),
                 },
                 () = at(self.timing.gathered) => self.admit_gathered(),
+                () = at(self.timing.next_ends) => self.end_empty(),
                 () = at(self.timing.next_interval) => self.interval_passed(),
                 () = &mut sign => sign.set(watchdog.sign()),
                 message = inbox.recv() => match message {
@@ -144,7 +149,7 @@ impl Daemon {
             Message::LeaseEnded { app } => {
                 if let Some(known) = self.registry.get_mut(app) {
                     known.lease = Lease::Ended;
-                    self.end_if_empty(app);
+                    self.may_have_ended(app);
                 }
             }
             Message::Scrape { reply } => {
@@ -156,7 +161,7 @@ impl Daemon {
                 );
                 let _hung_up = reply.send(text);
             }
-            Message::MayHaveEnded { app } => self.end_if_empty(app),
+            Message::MayHaveEnded { app } => self.may_have_ended(app),
         }
     }
 
@@ -188,7 +193,7 @@ impl Daemon {
             Request::Reload => self.reload_for(&permit).map(Reply::Reload),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
-                self.end_if_empty(app);
+                self.may_have_ended(app);
                 Ok(Reply::Exited {})
             }
             Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => Err(
@@ -350,9 +355,8 @@ impl Daemon {
     pub(crate) fn interval_passed(&mut self) {
         let now = Instant::now();
         self.timing.last_interval = Some(now);
-        for app in self.registry.without_lease() {
-            self.end_if_empty(app);
-        }
+        self.registry.note_without_lease();
+        self.end_empty();
         let unfinished = self.machine.enforcer.unfinished();
         if self.registry.apps.is_empty() {
             self.refresh();
@@ -432,11 +436,34 @@ impl Daemon {
         Duration::from_nanos(self.decider.pacing.interval_ns())
     }
 
-    fn end_if_empty(&mut self, app: AppId) {
-        if self.registry.get(app).is_some() && !self.machine.enforcer.is_populated(app) {
-            self.forget(app);
+    /// Looks at once whether an application ended. Where ends follow each other closely, one look and one decision serve
+    /// all: each takes time that grows with the processes of the machine.
+    pub(crate) fn may_have_ended(&mut self, app: AppId) {
+        if self.registry.get(app).is_none() {
+            return;
+        }
+        self.registry.may_have_ended.insert(app);
+        match self.timing.last_ends {
+            Some(last) if last.elapsed() < GATHER => self.timing.next_ends = Some(last + GATHER),
+            _ => self.end_empty(),
+        }
+    }
+
+    /// Ends the applications that have no process left, with one decision.
+    pub(crate) fn end_empty(&mut self) {
+        self.timing.next_ends = None;
+        let apps = std::mem::take(&mut self.registry.may_have_ended);
+        if apps.is_empty() {
+            return;
+        }
+        let ended = self.machine.enforcer.emptied(&apps);
+        for app in &ended {
+            self.forget(*app);
+        }
+        if !ended.is_empty() {
             self.membership_changed();
         }
+        self.timing.last_ends = Some(Instant::now());
     }
 
     /// Ends the management of an application. Takes no decision.

@@ -34,7 +34,7 @@ use mapper_model::topology::Shape;
 use mapper_model::{AppId, CpuSet, NodeId, Topology};
 use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The process that every application consists of.
@@ -54,6 +54,9 @@ pub(crate) struct Seen {
     pub(crate) groups: BTreeMap<AppId, u64>,
     pub(crate) limits: BTreeMap<AppId, CpuSet>,
     pub(crate) released: Vec<(AppId, Departure)>,
+    /// Applications without a process.
+    pub(crate) empty: BTreeSet<AppId>,
+    pub(crate) looks_for_ends: u32,
     pub(crate) unfinished: Unfinished,
 }
 
@@ -131,8 +134,10 @@ impl Membership for FakeEnforcer {
         }
     }
 
-    fn is_populated(&mut self, _: AppId) -> bool {
-        true
+    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
+        let mut seen = self.0.borrow_mut();
+        seen.looks_for_ends += 1;
+        apps.intersection(&seen.empty).copied().collect()
     }
 
     fn release(&mut self, app: AppId, _: &CpuSet, why: Departure) -> Result<(), HostError> {
@@ -214,6 +219,8 @@ impl FakeMachine {
             groups: BTreeMap::new(),
             limits: BTreeMap::new(),
             released: Vec::new(),
+            empty: BTreeSet::new(),
+            looks_for_ends: 0,
             unfinished: Unfinished::Nothing,
         }));
         let selection = Selection {

@@ -68,6 +68,25 @@ fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_n
 }
 
 #[test]
+fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let apps = [1, 2, 3, 4].map(|n| machine.adopt(&root(), &format!("/jobs/{n}")).unwrap());
+    let decisions = |machine: &FakeMachine| machine.daemon.decider.decisions;
+    let before = decisions(&machine);
+    machine.seen.borrow_mut().empty.extend(&apps[..3]);
+    for app in apps {
+        machine.daemon.may_have_ended(app);
+    }
+    // The first alone, as it may be the only one.
+    assert_eq!(machine.seen.borrow().released.len(), 1);
+    machine.daemon.end_empty();
+    let released = apps[..3].iter().map(|app| (*app, Departure::ForGood));
+    assert_eq!(machine.seen.borrow().released, released.collect::<Vec<_>>());
+    assert_eq!(machine.seen.borrow().looks_for_ends, 2);
+    assert_eq!(decisions(&machine), before + 2);
+}
+
+#[test]
 fn a_user_who_sets_the_cpus_of_an_own_group_takes_none_from_others() {
     let user = user();
     let mut machine = FakeMachine::with_processes_of(user.uid);

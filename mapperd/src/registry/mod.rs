@@ -23,6 +23,8 @@ pub(crate) struct Registry {
     pub(crate) next_app: AppId,
     /// Released applications of which processes could not be moved back: those stay in the group, unmanaged.
     pub(crate) released: BTreeSet<AppId>,
+    /// Applications whose last process may have ended.
+    pub(crate) may_have_ended: BTreeSet<AppId>,
     pub(crate) ended: EndedReports,
 }
 
@@ -33,6 +35,7 @@ impl Registry {
             pending: Vec::new(),
             next_app: AppId(1),
             released: BTreeSet::new(),
+            may_have_ended: BTreeSet::new(),
             ended: EndedReports::default(),
         }
     }
@@ -57,11 +60,11 @@ impl Registry {
         id
     }
 
-    /// Applications whose launcher has ended, or that never had one.
-    pub(crate) fn without_lease(&self) -> Vec<AppId> {
+    /// Notes each application whose launcher has ended, or that never had one, as perhaps ended.
+    pub(crate) fn note_without_lease(&mut self) {
         let ended = |app: &&App| app.lease == Lease::Ended;
-        let apps = self.apps.iter().filter(ended);
-        apps.map(|app| app.record.id).collect()
+        let apps = self.apps.iter().filter(ended).map(|app| app.record.id);
+        self.may_have_ended.extend(apps);
     }
 
     pub(crate) fn is_pending(&self, pid: u32) -> bool {

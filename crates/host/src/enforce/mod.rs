@@ -16,6 +16,7 @@ pub(crate) mod tree;
 
 use crate::{HostError, Missing};
 use mapper_model::{AppId, CpuSet, NodeId, ThreadId};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -132,8 +133,8 @@ pub trait Membership: fmt::Debug {
         None
     }
 
-    /// Whether any of its processes lives.
-    fn is_populated(&mut self, app: AppId) -> bool;
+    /// Which of these have no process left, read now.
+    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId>;
 
     /// A descriptor that becomes readable with priority when processes come or go, if there is one.
     fn watch(&self, _app: AppId) -> Option<OwnedFd> {

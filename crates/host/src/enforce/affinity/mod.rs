@@ -27,7 +27,7 @@ use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const FULL_LOOK: u32 = 20;
 
@@ -432,16 +432,14 @@ impl Membership for AffinityEnforcer {
             })
     }
 
-    fn is_populated(&mut self, app: AppId) -> bool {
-        if !self.apps.contains_key(&app) {
-            return false;
-        }
+    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
         // Reads all: the last processes may just have ended, or left orphans behind.
         self.full_look_in = 0;
         if let Err(error) = self.look_at_processes() {
             tracing::warn!("processes not checked: {}", chain(&error));
         }
-        self.tree.members(app).next().is_some()
+        let empty = |app: &AppId| self.tree.members(*app).next().is_none();
+        apps.iter().copied().filter(empty).collect()
     }
 
     fn release(

@@ -2,6 +2,7 @@
 
 use super::*;
 use mapper_model::CpuId;
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 
 struct Running(Child);
@@ -84,7 +85,7 @@ fn every_process_of_the_tree_is_confined_and_freed_again() {
         assert_eq!(masks::get(*thread).unwrap(), one);
     }
     assert_eq!(enforcer.effective(APP).unwrap(), one);
-    assert!(enforcer.is_populated(APP));
+    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), []);
     enforcer.release(APP, &all, Departure::ForGood).unwrap();
     for thread in &tasks.threads {
         assert_eq!(masks::get(*thread).unwrap(), all);
@@ -127,10 +128,10 @@ fn a_thread_that_pins_itself_within_the_allocation_is_respected() {
 fn an_application_whose_processes_ended_is_not_populated() {
     let mut child = Running::shell("exec sleep 30");
     let mut enforcer = admitted(&child);
-    assert!(enforcer.is_populated(APP));
+    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), []);
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    assert!(!enforcer.is_populated(APP));
+    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), [APP]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
 use mapper_model::{AppId, CpuId, CpuSet, NodeId};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -301,10 +301,15 @@ impl Membership for CgroupEnforcer {
         usage_us.checked_mul(1000)
     }
 
-    fn is_populated(&mut self, app: AppId) -> bool {
-        self.groups
-            .get(app)
-            .is_ok_and(|group| matches!(group.dir.is_populated(), Ok(Populated::Yes)))
+    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
+        let populated = |app: AppId| {
+            let group = self.groups.get(app);
+            group.is_ok_and(|group| matches!(group.dir.is_populated(), Ok(Populated::Yes)))
+        };
+        apps.iter()
+            .copied()
+            .filter(|app| !populated(*app))
+            .collect()
     }
 
     fn watch(&self, app: AppId) -> Option<OwnedFd> {

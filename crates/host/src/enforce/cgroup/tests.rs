@@ -187,7 +187,7 @@ fn a_group_that_still_has_members_gets_all_cpus_when_it_is_released() {
     tree.admit(1);
     let file = of_app(1, "cpuset.cpus");
     tree.write(&file, "3");
-    assert!(tree.enforcer.is_populated(APP));
+    assert_eq!(tree.enforcer.emptied(&BTreeSet::from([APP])), []);
     tree.release(1, Departure::ForGood).unwrap();
     assert_eq!(tree.read(&file).trim(), tree.read(POSSIBLE_CPUS).trim());
     assert_eq!(tree.enforcer.left_over(), [APP]);
