@@ -1,5 +1,5 @@
 //! `cargo xtask`: every developer task of mapper, one file a task. Those of the laboratory are
-//! programs of their own in `lab/`, which [`laboratory`] starts. A fresh machine needs nothing but a Rust toolchain:
+//! programs of their own in `lab/` and `tests/`, which [`laboratory`] starts. A fresh machine needs nothing but a Rust toolchain:
 //! tasks install the system packages that they need.
 
 use clap::{Parser, Subcommand};

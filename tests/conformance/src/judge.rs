@@ -267,7 +267,7 @@ mod tests {
     fn judged(text: &str, shim_flags: &[&str], modes: &[Teams]) -> Case {
         let scratch = tempfile::tempdir().unwrap();
         let shim = scratch.path().join("shim.so");
-        let here = workspace::root().join("lab/conformance/src");
+        let here = workspace::root().join("tests/conformance/src");
         let made = Command::new("gcc")
             .args(["-shared", "-fPIC", "-Wall", "-Werror", "-I"])
             .arg(workspace::root().join("crates/abi/include"))
