@@ -194,9 +194,11 @@ impl Client {
             Ok(Progress::Done) => Ok(()),
             // A blocking socket "would block" when its time limit has passed.
             Ok(Progress::WouldBlock) => Err(self.failed(ClientErrorKind::TimedOut(self.patience))),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                Err(self.failed(ClientErrorKind::Closed))
-            }
+            // The daemon hung up, but may have said why: that is read next.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => match call.expects {
+                Expects::Reply => Ok(()),
+                Expects::Nothing => Err(self.failed(ClientErrorKind::Closed)),
+            },
             Err(error) => Err(self.failed(ClientErrorKind::Io(error))),
         }
     }

@@ -6,7 +6,7 @@ use mapper_control::fake::{Answer, FakeDaemon, Seen, grant};
 use mapper_control::schema::{ExitedRequest, LaunchRequest, RuntimeChoice, Wishes};
 use mapper_control::{Client, ClientErrorKind, ErrorReply, Reply, Request};
 use mapper_model::{AppId, AppName, CpuSet};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -103,6 +103,23 @@ fn a_token_without_its_page_is_not_believed() {
     let error = client.launch(request(RuntimeChoice::On)).unwrap_err();
     assert!(
         matches!(error.kind, ClientErrorKind::NotVarlink(_)),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_refusal_sent_before_the_call_is_reported() {
+    let place = place();
+    let listener = UnixListener::bind(&place.socket).unwrap();
+    let mut client = Client::connect(&place.socket, PATIENCE).unwrap();
+    let (mut connection, _) = listener.accept().unwrap();
+    let message = "user 7 has too many connections open".to_owned();
+    let refusal = ErrorReply::Unavailable { message }.encode().unwrap();
+    connection.write_all(&refusal).unwrap();
+    drop(connection);
+    let error = client.status().unwrap_err();
+    assert!(
+        error.to_string().contains("too many connections"),
         "{error}"
     );
 }

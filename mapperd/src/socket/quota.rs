@@ -2,7 +2,7 @@
 //!
 //! One user must not use up connections and decisions for all others, by mistake (a script that launches in a loop)
 //! or on purpose. So each user has a number of connections and a rate of calls. Faster calls are delayed, not
-//! refused, so that a burst of launches is only slower. Root is bounded only by the totals.
+//! refused, so that a burst of launches is only slower. Root, and whoever runs the daemon, is bounded only by the totals.
 //!
 //! Memory is bounded by the connections: a user without any is forgotten when the delay has passed.
 
@@ -68,6 +68,11 @@ pub(crate) struct Place {
     uid: u32,
 }
 
+/// Whether a user is root or runs this daemon, who could stop it anyway.
+fn is_exempt(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
 impl Quotas {
     /// One more connection; `None` when the user has as many as permitted.
     pub(crate) fn connect(&self, uid: u32, now: Instant) -> Option<Place> {
@@ -79,7 +84,7 @@ impl Quotas {
             });
         }
         let used = users.entry(uid).or_insert_with(|| Used::fresh(now));
-        if uid != 0 && used.connections >= CONNECTIONS {
+        if !is_exempt(uid) && used.connections >= CONNECTIONS {
             return None;
         }
         used.connections += 1;
@@ -93,7 +98,7 @@ impl Quotas {
 impl Place {
     /// Counts a call. Returns how long it has to wait.
     pub(crate) fn call(&self, asked: Asked, now: Instant) -> Duration {
-        if self.uid == 0 {
+        if is_exempt(self.uid) {
             return Duration::ZERO;
         }
         let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,26 +126,33 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    /// A user who does not run this test.
+    fn other_user() -> u32 {
+        rustix::process::geteuid().as_raw() + 1000
+    }
+
     #[test]
-    fn connections_are_limited_per_user() {
+    fn connections_are_limited_per_user_but_for_root_and_who_runs_the_daemon() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         let mut held: Vec<_> = (0..CONNECTIONS)
-            .map(|_| quotas.connect(1000, now).unwrap())
+            .map(|_| quotas.connect(other_user(), now).unwrap())
             .collect();
-        assert!(quotas.connect(1000, now).is_none());
-        assert!(quotas.connect(1001, now).is_some());
+        assert!(quotas.connect(other_user(), now).is_none());
+        assert!(quotas.connect(other_user() + 1, now).is_some());
         held.pop();
-        assert!(quotas.connect(1000, now).is_some());
-        let root: Vec<_> = (0..2 * CONNECTIONS)
-            .map(|_| quotas.connect(0, now).unwrap())
-            .collect();
-        drop(root);
+        assert!(quotas.connect(other_user(), now).is_some());
+        for exempt in [0, rustix::process::geteuid().as_raw()] {
+            let connect = |_| quotas.connect(exempt, now).unwrap();
+            let held: Vec<_> = (0..2 * CONNECTIONS).map(connect).collect();
+            let calls = (0..2 * BURST as u32).map(|_| held[0].call(Asked::Call, now));
+            assert_eq!(calls.max(), Some(Duration::ZERO));
+        }
     }
 
     #[test]
     fn a_burst_is_free_and_further_calls_wait() {
         let (quotas, start) = (Quotas::default(), Instant::now());
-        let place = quotas.connect(1000, start).unwrap();
+        let place = quotas.connect(other_user(), start).unwrap();
         for _ in 0..BURST as u32 {
             assert_eq!(place.call(Asked::Call, start), Duration::ZERO);
         }
@@ -149,7 +161,7 @@ mod tests {
             Duration::from_secs_f64(1.0 / CALLS_PER_S)
         );
         // Another connection of the same user uses the same quota.
-        let other = quotas.connect(1000, start).unwrap();
+        let other = quotas.connect(other_user(), start).unwrap();
         assert!(other.call(Asked::Call, start) > Duration::ZERO);
         let later = start + Duration::from_secs(10);
         assert_eq!(other.call(Asked::Call, later), Duration::ZERO);
@@ -158,7 +170,7 @@ mod tests {
     #[test]
     fn an_adoption_counts_for_as_many_calls_as_it_may_keep_others_waiting() {
         let (quotas, mut now) = (Quotas::default(), Instant::now());
-        let (place, start) = (quotas.connect(1000, now).unwrap(), now);
+        let (place, start) = (quotas.connect(other_user(), now).unwrap(), now);
         let mut adoptions = 0;
         while now - start < Duration::from_secs(60) {
             now += place.call(Asked::Adoption, now);
