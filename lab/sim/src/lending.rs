@@ -111,6 +111,18 @@ pub(crate) struct Loan {
     pub(crate) waiting: f64,
 }
 
+/// What moves by a change of loans cost, in seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Moves {
+    pub(crate) core_s: f64,
+    /// Until the caches are filled again.
+    pub(crate) refill_s: f64,
+    /// For data that are then on another node.
+    pub(crate) far_s: f64,
+    /// Whether all threads meet at barriers, so that all wait for one.
+    pub(crate) meets: bool,
+}
+
 impl Loan {
     pub(crate) fn of(occupancy: &Occupancy, app: usize, set: &CpuSet, waiting: f64) -> Self {
         let mut loan = Self {
@@ -128,13 +140,10 @@ impl Loan {
         loan
     }
 
-    /// Seconds lost by a program whose loan was `before` and that still wants all CPUs it can get. A move costs time for
-    /// the core, until the caches are filled again and for data that are then on another node; where all threads `meet`
-    /// at barriers, all wait for one.
-    pub(crate) fn costs(&self, before: &Self, move_s: [f64; 3], meet: bool) -> f64 {
-        let [core_s, refill_s, far_s] = move_s;
+    /// Seconds lost by a program whose loan was `before` and that still wants all CPUs it can get.
+    pub(crate) fn costs(&self, before: &Self, moves: Moves) -> f64 {
         let part = |threads: f64, of: f64| match threads > 1e-9 {
-            true if meet => 1.0,
+            true if moves.meets => 1.0,
             true => (threads / of.max(1.0)).min(1.0),
             false => 0.0,
         };
@@ -142,8 +151,9 @@ impl Loan {
         let driven = part(before.borrowed - self.borrowed, running);
         let came = part(self.borrowed - before.borrowed, running);
         let returned = part(before.lent - self.lent, self.own);
-        let moved_s = core_s + refill_s + far_s;
-        driven * (BALANCING_S + moved_s) + came * moved_s + returned * (core_s + refill_s)
+        let returned_s = moves.core_s + moves.refill_s;
+        let moved_s = returned_s + moves.far_s;
+        driven * (BALANCING_S + moved_s) + came * moved_s + returned * returned_s
     }
 }
 
@@ -290,7 +300,13 @@ mod tests {
             (true, loan(0.0, 20.0), loan(0.0, 0.0), 1.03e-3),
             (true, loan(0.0, 0.0), loan(0.0, 0.0), 0.0),
         ] {
-            let found = after.costs(&before, [30e-6, 1e-3, 0.0], meets);
+            let moves = Moves {
+                core_s: 30e-6,
+                refill_s: 1e-3,
+                far_s: 0.0,
+                meets,
+            };
+            let found = after.costs(&before, moves);
             assert!((found - expected).abs() < 1e-9, "{found}");
         }
     }

@@ -11,23 +11,28 @@ use mapper_model::{CpuId, CpuSet};
 /// Sizes of a change, in contexts.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 20, 40];
 
-/// The most changes to try, and the useless ones in a row after which a search stops.
-pub(crate) type Effort = [u32; 2];
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    /// The most changes to try.
+    pub(crate) tries: u32,
+    /// Useless changes in a row after which it stops.
+    pub(crate) in_vain: u32,
+}
 
 /// The best division found from `start` on, with its value.
 pub(crate) fn improve(
     machine: &Machine,
     start: (f64, Vec<CpuSet>),
     purpose: u64,
-    [tries, most_in_vain]: Effort,
+    effort: Effort,
     mut value: impl FnMut(&[CpuSet]) -> f64,
 ) -> (f64, Vec<CpuSet>) {
     let mut random = Noise::new(0, purpose);
     let mut best = start;
     let mut held = Holders::of(machine, &best.1);
     let mut in_vain = 0;
-    for _ in 0..tries {
-        if in_vain >= most_in_vain {
+    for _ in 0..effort.tries {
+        if in_vain >= effort.in_vain {
             break;
         }
         in_vain += 1;
@@ -146,7 +151,10 @@ mod tests {
     use crate::fixtures::machine;
     use crate::layouts;
 
-    const EFFORT: Effort = [600, 300];
+    const EFFORT: Effort = Effort {
+        tries: 600,
+        in_vain: 300,
+    };
 
     #[test]
     fn a_search_finds_a_better_division_and_leaves_no_program_without_a_cpu() {

@@ -20,9 +20,15 @@ const TRIAL_S: f64 = 40.0;
 /// The most divisions that are judged in each layout.
 const MOST_DIVISIONS: usize = 400;
 /// For each layout, by judging.
-const JUDGED: Effort = [2000, 400];
+const JUDGED: Effort = Effort {
+    tries: 2000,
+    in_vain: 400,
+};
 /// For the best, by running.
-const TRIED: Effort = [200, 100];
+const TRIED: Effort = Effort {
+    tries: 200,
+    in_vain: 100,
+};
 
 const LAYOUTS: [Layout; 5] = [
     layouts::packed,

@@ -8,7 +8,7 @@
 use crate::counters::Bank;
 use crate::cycle::Position;
 use crate::governor::{Fixed, Governor, Overhead};
-use crate::lending::{Loan, Order};
+use crate::lending::{Loan, Moves, Order};
 use crate::noise::Noise;
 use crate::performance::Events;
 use crate::scenario::{AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, Teams};
@@ -280,16 +280,19 @@ impl<'a, 'g> Run<'a, 'g> {
         let constants = &self.scenario.constants;
         for ((live, pace), position) in self.live.iter_mut().zip(&self.paces).zip(positions) {
             let program = &self.programs[live.program];
-            let far_s = pace.remote_penalty * constants.move_node_s;
-            let move_s = [constants.move_core_s, self.speeds.refill_s(program), far_s];
-            let meet = program.job.app.barrier_s.is_some();
+            let moves = Moves {
+                core_s: constants.move_core_s,
+                refill_s: self.speeds.refill_s(program),
+                far_s: pace.remote_penalty * constants.move_node_s,
+                meets: program.job.app.barrier_s.is_some(),
+            };
             let mut before = live.loan;
             if !program.cycle.parts()[position.part].parallel {
                 // A sleeping team does not miss what it had borrowed.
                 before.borrowed = pace.loan.borrowed;
             }
             if self.scenario.lending != Lending::WholeCores {
-                live.debt_s += pace.loan.costs(&before, move_s, meet);
+                live.debt_s += pace.loan.costs(&before, moves);
             }
             live.loan = pace.loan;
         }

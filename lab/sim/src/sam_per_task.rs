@@ -36,7 +36,11 @@ struct Program {
 }
 
 /// A task, by index of its program and within it.
-type Task = (usize, usize);
+#[derive(Clone, Copy)]
+struct Task {
+    program: usize,
+    task: usize,
+}
 
 impl SamPerTask {
     /// The policy for a machine; a task shares from so many coherence events per cycle on.
@@ -94,25 +98,25 @@ impl SamPerTask {
 
     fn tasks_on(&self, socket: &CpuSet) -> Vec<Task> {
         let programs = self.programs.iter().enumerate();
-        let tasks =
-            programs.flat_map(|(at, program)| (0..program.tasks.len()).map(move |task| (at, task)));
+        let tasks = programs
+            .flat_map(|(program, p)| (0..p.tasks.len()).map(move |task| Task { program, task }));
         tasks.filter(|at| socket.contains(self.cpu(*at))).collect()
     }
 
-    fn cpu(&self, (program, task): Task) -> CpuId {
-        self.programs[program].tasks[task]
+    fn cpu(&self, at: Task) -> CpuId {
+        self.programs[at.program].tasks[at.task]
     }
 
     /// Moves at most one task between two sockets.
     fn consolidate(&mut self, pair: [usize; 2], sockets: &[CpuSet]) {
-        let all = |at: &Task| self.programs[at.0].all_per_cycle;
+        let all = |at: &Task| self.programs[at.program].all_per_cycle;
         let tasks = |socket: usize| self.tasks_on(&sockets[socket]).into_iter();
         let coherence = pair.map(|socket| tasks(socket).map(|at| all(&at)).sum::<f64>());
         let [from, to] = match coherence[0] < coherence[1] {
             true => pair,
             false => [pair[1], pair[0]],
         };
-        let across = |at: &Task| self.programs[at.0].across_per_cycle[from];
+        let across = |at: &Task| self.programs[at.program].across_per_cycle[from];
         let sharing = tasks(from).filter(|at| across(at) >= self.sharing_per_cycle);
         let Some(mover) = sharing.max_by(|a, b| across(a).total_cmp(&across(b))) else {
             return;
@@ -120,11 +124,11 @@ impl SamPerTask {
         let others = tasks(to).filter(|at| all(at) < self.sharing_per_cycle);
         let least = others.min_by(|a, b| all(a).total_cmp(&all(b)));
         if let Some(idle) = self.idle_on(&sockets[to], &self.occupied()) {
-            self.programs[mover.0].tasks[mover.1] = idle;
+            self.programs[mover.program].tasks[mover.task] = idle;
         } else if let Some(other) = least {
             let (here, there) = (self.cpu(mover), self.cpu(other));
-            self.programs[mover.0].tasks[mover.1] = there;
-            self.programs[other.0].tasks[other.1] = here;
+            self.programs[mover.program].tasks[mover.task] = there;
+            self.programs[other.program].tasks[other.task] = here;
         }
     }
 }

@@ -55,14 +55,22 @@ fn shares(now: &Counted, last: &Counted) -> bool {
     events > SHARES_PER_CYCLE * (now.cycles - last.cycles)
 }
 
-/// The step, down or up, of a program on `held` contexts: four, or to the next whole number of sockets for one that
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// The step of a program on `held` contexts: four, or to the next whole number of sockets for one that
 /// shares on more than one; below one socket it goes up to it, and down by four.
-fn step(shares: bool, down: bool, held: u32, per_socket: u32) -> u32 {
-    match held % per_socket {
-        _ if !shares || (down && held <= per_socket) => STEP,
-        beyond if !down => per_socket - beyond,
-        0 => per_socket,
-        beyond => beyond,
+fn step(shares: bool, way: Way, held: u32, per_socket: u32) -> u32 {
+    let beyond = held % per_socket;
+    match way {
+        _ if !shares => STEP,
+        Way::Up => per_socket - beyond,
+        Way::Down if held <= per_socket => STEP,
+        Way::Down if beyond > 0 => beyond,
+        Way::Down => per_socket,
     }
 }
 
@@ -190,7 +198,10 @@ impl Shipped {
         let Some(app) = self.apps.get_mut(&id) else {
             return;
         };
-        let down = direction < DOWNWARDS[usize::from(app.shares)];
+        let way = match direction < DOWNWARDS[usize::from(app.shares)] {
+            true => Way::Down,
+            false => Way::Up,
+        };
         let (held, performance) = (app.set.len(), app.performance);
         if let Some((before, then)) = app.trying.take() {
             if performance < then * (1.0 + GAIN) {
@@ -207,8 +218,8 @@ impl Shipped {
             return;
         }
         app.trying = Some((held, performance));
-        let step = step(app.shares, down, held, per_socket);
-        if down {
+        let step = step(app.shares, way, held, per_socket);
+        if way == Way::Down {
             return self.release(id, step.min(held.saturating_sub(MINIMUM)));
         }
         if self.grow(id, step) == 0
@@ -279,16 +290,17 @@ mod tests {
     #[test]
     fn sharing_programs_step_to_whole_sockets_and_all_others_by_four() {
         for held in [4, 20, 27, 40] {
-            assert_eq!(
-                [false, true].map(|down| step(false, down, held, 20)),
-                [4, 4]
-            );
+            assert_eq!(step(false, Way::Up, held, 20), 4);
+            assert_eq!(step(false, Way::Down, held, 20), 4);
         }
-        for (held, expected) in [(12, 8), (40, 20)] {
-            assert_eq!(step(true, false, held, 20), expected);
-        }
-        for (held, expected) in [(27, 7), (40, 20), (20, 4)] {
-            assert_eq!(step(true, true, held, 20), expected);
+        for (way, held, expected) in [
+            (Way::Up, 12, 8),
+            (Way::Up, 40, 20),
+            (Way::Down, 27, 7),
+            (Way::Down, 40, 20),
+            (Way::Down, 20, 4),
+        ] {
+            assert_eq!(step(true, way, held, 20), expected);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::occupancy::Occupancy;
 use crate::performance::{Events, Solution, solve};
 use crate::scenario::{Job, Lending, Scenario, Teams};
 use crate::service;
-use crate::waiting;
+use crate::waiting::{self, Kept};
 use mapper_model::CpuSet;
 use std::collections::BTreeMap;
 
@@ -257,22 +257,28 @@ impl<'a> Speeds<'a> {
             }
             None => (contexts, seen.total / contexts),
         };
-        let (own_cpus, parallel) = (place.set.is_some(), place.part().parallel);
-        let [at_barriers, otherwise] =
-            waiting::kept(&self.scenario.constants, app, crowding, own_cpus, parallel);
+        let constants = &self.scenario.constants;
+        let kept = match (place.set, place.part().parallel) {
+            (Some(_), true) => waiting::on_own_cpus(constants, app, crowding),
+            (None, true) => waiting::in_pool(constants, app, crowding),
+            (None, false) => Kept {
+                at_barriers: 1.0,
+                ..waiting::in_pool(constants, app, crowding)
+            },
+            (Some(_), false) => Kept::ALL,
+        };
         let speed = seen.speed;
         let remote_penalty = self.remote_penalty(app, &speed);
         let balanced = match place.set {
             None if crowding > 1.0 => 1.0 - self.balancer_loss(program, remote_penalty),
             _ => 1.0,
         };
-        let kept = at_barriers * otherwise;
-        let useful = speed.instructions * kept * balanced;
+        let useful = speed.instructions * kept.share() * balanced;
         let spinning = |cycles: f64| if app.spin { cycles } else { 0.0 };
-        let at_barriers = spinning(speed.cycles * (1.0 - at_barriers));
+        let at_barriers = spinning(speed.cycles * (1.0 - kept.at_barriers));
         // Threads without a chunk spin until the slowest has done its own.
         let at_loops = spinning(seen.waiting * self.machine().spec.clock_hz);
-        let spin_ipc = self.scenario.constants.spin_ipc;
+        let spin_ipc = constants.spin_ipc;
         let spun = at_barriers * spin_ipc + at_loops * spin_ipc;
         let alone = program.alone.get(place.part).copied();
         // A service does no more than is requested.
@@ -283,9 +289,7 @@ impl<'a> Speeds<'a> {
         let latency = app.requests().zip(alone).map(|(requests, alone)| {
             let queued = seen.threads / contexts;
             let delay_s = if place.set.is_none() && queued > 1.0 {
-                self.scenario.constants.wake_delay_slices
-                    * (queued - 1.0)
-                    * self.scenario.constants.slice_s(queued)
+                constants.wake_delay_slices * (queued - 1.0) * constants.slice_s(queued)
             } else {
                 0.0
             };
@@ -296,7 +300,7 @@ impl<'a> Speeds<'a> {
             let p99_s = requests.tail_s * now_s / requests.demand_s + waits_s + delay_s;
             (p99_s, requests.tail_s / p99_s)
         });
-        let scale = kept * balanced;
+        let scale = kept.share() * balanced;
         let mut events = Events::default();
         events.add(&speed, scale);
         events.cycles = speed.cycles + at_loops;
@@ -352,9 +356,8 @@ impl<'a> Speeds<'a> {
             return 0.0;
         }
         let crowding = f64::from(old.len()) / f64::from(new.len().max(1));
-        let [at_barriers, otherwise] =
-            waiting::kept(&self.scenario.constants, app, crowding, true, true);
-        app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - at_barriers * otherwise)
+        let kept = waiting::on_own_cpus(&self.scenario.constants, app, crowding);
+        app.barrier_s.unwrap_or(0.0).max(LEAST_REACTION_S) * (1.0 - kept.share())
     }
 
     /// Share of its time that a thread loses while its data are on its old node: the share that was local there is

@@ -7,6 +7,24 @@
 use crate::application::AppModel;
 use crate::constants::Constants;
 
+/// The shares of its speed that an application keeps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Kept {
+    pub(crate) at_barriers: f64,
+    pub(crate) otherwise: f64,
+}
+
+impl Kept {
+    pub(crate) const ALL: Self = Self {
+        at_barriers: 1.0,
+        otherwise: 1.0,
+    };
+
+    pub(crate) fn share(self) -> f64 {
+        self.at_barriers * self.otherwise
+    }
+}
+
 /// The share kept at barriers with this many runnable threads on each CPU.
 fn at_barriers(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> f64 {
     let Some(barrier_s) = app.barrier_s.filter(|_| runnable_per_cpu > 1.0) else {
@@ -21,28 +39,27 @@ fn at_barriers(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> 
     1.0 / (1.0 + cost * (runnable_per_cpu - 1.0) * slice_s / computing_s)
 }
 
-/// The shares of its speed that an application keeps, at barriers and otherwise, with this many runnable threads on each
-/// CPU: on CPUs of its own or under plain Linux, in a parallel or in a serial part.
-pub(crate) fn kept(
-    constants: &Constants,
-    app: &AppModel,
-    runnable_per_cpu: f64,
-    own_cpus: bool,
-    parallel: bool,
-) -> [f64; 2] {
-    let crowded = runnable_per_cpu > 1.0;
-    let at_barriers = match parallel {
-        true => at_barriers(constants, app, runnable_per_cpu),
-        false => 1.0,
-    };
-    let otherwise = match own_cpus {
-        true if parallel && crowded && !app.pipeline => {
-            1.0 - constants.own_oversubscription * (1.0 - 1.0 / runnable_per_cpu)
-        }
-        false if crowded => 1.0 - constants.time_sharing,
-        _ => 1.0,
-    };
-    [at_barriers, otherwise]
+/// What an application keeps on CPUs of its own.
+pub(crate) fn on_own_cpus(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> Kept {
+    let crowded = runnable_per_cpu > 1.0 && !app.pipeline;
+    Kept {
+        at_barriers: at_barriers(constants, app, runnable_per_cpu),
+        otherwise: match crowded {
+            true => 1.0 - constants.own_oversubscription * (1.0 - 1.0 / runnable_per_cpu),
+            false => 1.0,
+        },
+    }
+}
+
+/// What an application keeps under plain Linux.
+pub(crate) fn in_pool(constants: &Constants, app: &AppModel, runnable_per_cpu: f64) -> Kept {
+    Kept {
+        at_barriers: at_barriers(constants, app, runnable_per_cpu),
+        otherwise: match runnable_per_cpu > 1.0 {
+            true => 1.0 - constants.time_sharing,
+            false => 1.0,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -63,10 +80,8 @@ mod tests {
     fn no_thread_waits_while_each_has_its_cpu() {
         let constants = Constants::default();
         for (name, app) in presets::read_apps(presets::APPS).unwrap() {
-            for (crowding, own_cpus) in [(1.0, true), (0.3, false)] {
-                let kept = kept(&constants, &app, crowding, own_cpus, true);
-                assert_eq!(kept, [1.0, 1.0], "{name}");
-            }
+            assert_eq!(on_own_cpus(&constants, &app, 1.0), Kept::ALL, "{name}");
+            assert_eq!(in_pool(&constants, &app, 0.3), Kept::ALL, "{name}");
         }
     }
 
