@@ -131,7 +131,7 @@ fn tell(out: &mut impl std::io::Write, decided: &Decided) -> std::io::Result<boo
 mod tests {
     use super::*;
 
-    /// Two applications on eight CPUs, 44 decisions.
+    /// Two applications on eight CPUs, 45 decisions.
     const RECORDING: &str = include_str!("../../../crates/pipeline/tests/data/version_1.jsonl");
 
     fn replayed(text: &str, policy: Option<&str>) -> Result<(), String> {
@@ -162,8 +162,8 @@ mod tests {
         for (text, policy, parts) in [
             (&*changed, None, ["decision 2", "/apps/0/cpus"]),
             ("", None, ["give a file", "mapperd --record"]),
-            ("{}\n", None, ["mapperd", "--record"]),
-            ("hello\nworld\n", None, ["mapperd", "--record"]),
+            ("{}\n", None, ["first line", "mapperd --record"]),
+            ("hello\nworld\n", None, ["first line", "mapperd --record"]),
             (RECORDING, Some("robin"), ["robin", "fair"]),
         ] {
             let error = replayed(text, policy).unwrap_err();

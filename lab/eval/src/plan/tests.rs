@@ -175,6 +175,10 @@ fn a_suite_that_cannot_be_run_is_refused_with_what_is_wrong() {
             of(&many, &["linux"]),
             ["81 programs, but", "hsw80 only 80 CPUs"],
         ),
+        (
+            of("SGD, ALS", &["varuna"]),
+            ["mix \"SGD, ALS\"", "is for one alone"],
+        ),
         (of("SGD", &["linus"]), ["\"linus\"", "mapper-next"]),
         (
             of("SGD", &["linux", "fair", "linux"]),
