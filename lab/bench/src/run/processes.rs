@@ -165,7 +165,8 @@ fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     // The leader has not been reaped, so its id still names this group and no other. The group
     // may be empty already, which is an error here and no matter.
     let _ = kill_process_group(group, Signal::TERM);
-    wait_for(child, Instant::now() + GRACE, &Interrupt::default())?;
+    // What cannot be waited for is ended and reaped all the same.
+    let _ = wait_for(child, Instant::now() + GRACE, &Interrupt::default());
     let _ = kill_process_group(group, Signal::KILL);
     child.wait().context("reap a program")
 }
