@@ -253,17 +253,14 @@ impl Mix {
     /// Tells its programs how much they do and when, and names it after them if it has no name.
     fn complete(&mut self) -> anyhow::Result<()> {
         for (member, &work) in self.members.iter_mut().zip(&self.work) {
+            let name = format!("work of {} =", member.program.name);
             let wanted = "give a share above 0 and at most 10";
-            in_range("work =", work, f64::MIN_POSITIVE..=10.0, wanted)?;
+            in_range(&name, work, f64::MIN_POSITIVE..=10.0, wanted)?;
             member.work = work;
         }
         for (member, &after) in self.members.iter_mut().zip(&self.starts_after) {
-            in_range(
-                "starts_after =",
-                after,
-                0.0..=10.0,
-                "give a share from 0 to 10",
-            )?;
+            let name = format!("starts_after of {} =", member.program.name);
+            in_range(&name, after, 0.0..=10.0, "give a share from 0 to 10")?;
             member.starts_after = after;
         }
         if self.name.is_empty() {
@@ -476,13 +473,13 @@ pub(crate) mod tests {
             (
                 "\"md\", \"cg\"",
                 "\"md\", \"nobody\"",
-                "mix[1].programs: there is no program",
+                "mix[1].programs: there is no program \"nobody\"",
             ),
-            ("work = [1.2", "work = [0", "mix[4]: work = 0"),
+            ("work = [1.2", "work = [0", "mix[4]: work of cg = 0"),
             (
                 "\"virtual\"]",
                 "\"ghost\"]",
-                "settings: there is no setting",
+                "settings: there is no setting \"ghost\"",
             ),
             ("over = \"plain\"", "over = \"hand\"", "expect[0]: settings"),
             ("at_least = 1.5", "", "expect[0].wanted"),
