@@ -11,11 +11,16 @@ use anyhow::{Context as _, ensure};
 
 use mapper_report::workspace;
 
-/// The profile that is measured, and its folder in that of cargo.
-pub(crate) const RELEASE: &str = "release";
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    Release,
+    /// For tests, which need no speed.
+    #[cfg(test)]
+    Debug,
+}
 
 /// Builds mapper; gives the folder that the binaries are in.
-pub(crate) fn build_mapper(profile: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn build_mapper(profile: Profile) -> anyhow::Result<PathBuf> {
     build(
         profile,
         &["mapperd", "mapper-launch", "mapperctl", "mapper-omp-shim"],
@@ -24,17 +29,22 @@ pub(crate) fn build_mapper(profile: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Builds `libmapper.a`; gives the folder that it is in.
-pub(crate) fn build_libmapper(profile: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn build_libmapper(profile: Profile) -> anyhow::Result<PathBuf> {
     build(profile, &["mapper-client-c"], &["libmapper.a"])
 }
 
 /// Has cargo build these packages; gives the folder that the files are in which come of it.
-fn build(profile: &str, packages: &[&str], files: &[&str]) -> anyhow::Result<PathBuf> {
+fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<PathBuf> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet"]);
-    if profile == RELEASE {
-        cargo.arg("--release");
-    }
+    let folder = match profile {
+        Profile::Release => {
+            cargo.arg("--release");
+            "release"
+        }
+        #[cfg(test)]
+        Profile::Debug => "debug",
+    };
     for package in packages {
         cargo.args(["--package", package]);
     }
@@ -44,7 +54,7 @@ fn build(profile: &str, packages: &[&str], files: &[&str]) -> anyhow::Result<Pat
         is_built,
         "cargo could not build mapper; see its messages above"
     );
-    let folder = workspace::target_dir().join(profile);
+    let folder = workspace::target_dir().join(folder);
     for built in files.iter().map(|name| folder.join(name)) {
         ensure!(built.exists(), "cargo built no {}", built.display());
     }

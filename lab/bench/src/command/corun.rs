@@ -10,7 +10,7 @@ use mapper_report::progress::Progress;
 
 use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
-use crate::build::{RELEASE, build_libmapper, build_mapper, python};
+use crate::build::{Profile, build_libmapper, build_mapper, python};
 use crate::data::{Experiment, Manager, Mix, Threads, once_each};
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
@@ -26,13 +26,19 @@ use crate::show::publish::{Outputs, publish};
 /// A load average above this is worth a word, since it falsifies the times.
 const BUSY: f64 = 0.5;
 
-pub(crate) type Prepared = (Experiment, Outputs);
+pub(crate) struct Prepared {
+    pub(crate) experiment: Experiment,
+    pub(crate) outputs: Outputs,
+}
 
 pub(crate) fn run(prepared: Result<Prepared>) -> Result<()> {
-    let (experiment, outputs) = prepared?;
+    let Prepared {
+        experiment,
+        outputs,
+    } = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
-    let (results, ended) = measured(experiment, RELEASE, &interrupt)?;
+    let (results, ended) = measured(experiment, Profile::Release, &interrupt)?;
     let out = &mut std::io::stdout().lock();
     publish(outputs, &results, ended, missed, out)
 }
@@ -40,7 +46,7 @@ pub(crate) fn run(prepared: Result<Prepared>) -> Result<()> {
 /// Builds, calibrates and runs everything; gives what came out and how it ended.
 fn measured(
     mut experiment: Experiment,
-    profile: &str,
+    profile: Profile,
     interrupt: &Interrupt,
 ) -> Result<(Results, Ended)> {
     eprintln!("building mapper and the programs");
@@ -215,7 +221,7 @@ mod tests {
         live.method.repetitions = NonZero::<usize>::MIN;
         live.method.work_s = 0.3;
         live.method.timelines = true;
-        let outcome = measured(live, "debug", &Interrupt::default());
+        let outcome = measured(live, Profile::Debug, &Interrupt::default());
         let (results, ended) = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
         let bad = (results.wrong_results, results.left_out);

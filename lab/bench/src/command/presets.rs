@@ -64,7 +64,10 @@ impl Demo {
             }
         };
         let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, Some(page))])?;
-        Ok((experiment, outputs))
+        Ok(Prepared {
+            experiment,
+            outputs,
+        })
     }
 }
 
@@ -148,7 +151,10 @@ impl Live {
             (JSON, in_folder("live.json")),
             (PAGE, in_folder("live.html")),
         ])?;
-        Ok((experiment, outputs))
+        Ok(Prepared {
+            experiment,
+            outputs,
+        })
     }
 
     /// The settings that are asked for, or else those of the experiment that can be had, and mapper by each policy.
@@ -196,7 +202,10 @@ impl Teams {
         experiment.choose(&self.groups, "group", |mix| mix.group.as_ref())?;
         experiment.method.repetitions = NonZero::new(usize::from(self.reps)).context("--reps")?;
         let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, self.html.clone())])?;
-        Ok((experiment, outputs))
+        Ok(Prepared {
+            experiment,
+            outputs,
+        })
     }
 }
 
@@ -205,6 +214,10 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::data::Missed;
+    use crate::evaluate::results::tests::example;
+    use crate::run::schedule::Ended;
+    use crate::show::publish::publish;
 
     #[derive(Parser)]
     enum Preset {
@@ -251,12 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_gets_the_data_and_the_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = format!("--out={}", folder.path().display());
+        let Prepared { outputs, .. } = prepared(&["live", &out]).unwrap();
+        let mut results = example();
+        results.wrong_results = 0;
+        publish(
+            outputs,
+            &results,
+            Ended::Done,
+            Missed::Shown,
+            &mut Vec::new(),
+        )
+        .unwrap();
+        for (name, begins) in [("live.json", "{"), ("live.html", "<!DOCTYPE html>")] {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert!(text.starts_with(begins), "{name}");
+        }
+    }
+
+    #[test]
     fn repetitions_that_are_asked_for_have_no_budget_and_quick_runs_are_short() {
         let folder = tempfile::tempdir().unwrap();
         let html = format!("--html={}", folder.path().join("report.html").display());
         let method = |arguments: &[&str]| {
             let all = [&["demo", &html], arguments].concat();
-            prepared(&all).unwrap().0.method
+            prepared(&all).unwrap().experiment.method
         };
         let usual = method(&[]);
         assert_eq!((usual.repetitions.get(), usual.work_s), (3, 1.5));
