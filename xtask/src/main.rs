@@ -1,6 +1,6 @@
 //! `cargo xtask`: every developer task of mapper, one file a task. Those of the laboratory are
-//! programs of their own in `lab/` and `tests/`, which [`laboratory`] starts. A fresh machine needs nothing but a Rust toolchain:
-//! tasks install the system packages that they need.
+//! programs of their own in `lab/` and `tests/`, which [`laboratory`] starts. A fresh machine needs nothing but a
+//! Rust toolchain: tasks install the system packages that they need.
 
 use clap::{Parser, Subcommand};
 
