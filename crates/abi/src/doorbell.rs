@@ -55,6 +55,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
+    #[cfg_attr(miri, ignore = "waits with futex")]
     fn a_ring_between_listening_and_waiting_is_not_missed() {
         let bell = AtomicU32::new(u32::MAX);
         let heard = listen(&bell);
@@ -63,6 +64,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "waits with futex")]
     fn sleeping_threads_are_woken() {
         let bell = AtomicU32::new(0);
         std::thread::scope(|scope| {
@@ -77,6 +79,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "waits with futex")]
     fn a_wait_without_a_ring_ends_after_the_time_given() {
         let bell = AtomicU32::new(7);
         assert_eq!(wait(&bell, 7, Duration::from_millis(1)), WaitEnd::TimedOut);

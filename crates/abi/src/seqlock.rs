@@ -137,6 +137,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom switches stacks")]
     fn in_no_interleaving_does_a_reader_see_parts_of_two_writes() {
         loom::model(|| {
             let shared = Arc::new(Shared::default());
@@ -157,6 +158,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom switches stacks")]
     fn a_reader_never_goes_back_to_an_earlier_write() {
         loom::model(|| {
             let shared = Arc::new(Shared::default());

@@ -150,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sends with sendmsg")]
     fn a_descriptor_arrives_with_its_message_and_is_closed_on_exec() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut message = Outgoing::new(b"hello\0".to_vec()).with_descriptor(some_file("page"));
@@ -166,6 +167,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sends with sendmsg")]
     fn a_full_socket_takes_the_rest_later_and_the_descriptor_only_once() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -184,6 +186,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sends with sendmsg")]
     fn too_many_descriptors_are_refused_on_both_sides() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut message = Outgoing::new(b"\0".to_vec());
@@ -208,6 +211,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sends with sendmsg")]
     fn a_peer_that_went_away_is_an_error_and_not_a_signal() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
