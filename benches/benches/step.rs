@@ -52,7 +52,7 @@ fn step_by_cpus(c: &mut Criterion) {
 /// Ever more applications of four threads each on the largest machine.
 fn step_by_apps(c: &mut Criterion) {
     let mut group = c.benchmark_group("step_by_apps");
-    for apps in [4u32, 16, 64, 256] {
+    for apps in [1u32, 4, 16, 64, 256, 500, 1000] {
         let mut world = World::new("mapper", "sam_mph", 1024, apps, 4);
         (0..8).for_each(|_| {
             world.step();

@@ -89,6 +89,10 @@ struct CommandLine {
     #[arg(long)]
     fallback: bool,
 
+    /// Start no daemon where none runs [also: MAPPER_NO_START=1]
+    #[arg(long)]
+    no_start: bool,
+
     /// Print at the end what the program got: its promise, what it achieved, CPU-seconds
     #[arg(long)]
     report: bool,
@@ -131,6 +135,7 @@ pub(crate) struct Arguments {
     // The flags of these names.
     pub(crate) check_teams: bool,
     pub(crate) fallback: bool,
+    pub(crate) no_start: bool,
     pub(crate) report: bool,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) shim: Option<PathBuf>,
@@ -197,6 +202,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
         },
         check_teams: line.check_teams,
         fallback: line.fallback,
+        no_start: line.no_start,
         report: line.report,
         socket: line.socket,
         shim: line.shim,

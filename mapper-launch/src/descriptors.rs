@@ -2,7 +2,10 @@
 //! number that was free and means something (0 to 2), nor hold anything open for longer than the program does: a pipe
 //! the program closes has to end, a lock it releases has to be free.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use anyhow::Context as _;
 
 /// Fills each of 0 to 2 that is closed, so that no descriptor of the launcher's is taken for a standard stream.
 pub(crate) fn reserve_standard_streams() {
@@ -40,6 +43,13 @@ pub(crate) fn let_go(keep: &[BorrowedFd<'_>]) {
     }
 }
 
+/// The numbers that a program started by the launcher would get beside the standard streams.
+pub(crate) fn beside_standard_streams() -> Vec<RawFd> {
+    let mut all = open_descriptors();
+    all.retain(|number| *number > 2);
+    all
+}
+
 fn open_descriptors() -> Vec<RawFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
@@ -49,4 +59,11 @@ fn open_descriptors() -> Vec<RawFd> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect()
+}
+
+/// A file without a name, for what a program prints.
+pub(crate) fn memory_file() -> anyhow::Result<File> {
+    let memory = nix::sys::memfd::memfd_create(c"output", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
+        .context("make a place for the output")?;
+    Ok(File::from(memory))
 }

@@ -9,7 +9,7 @@
 //! | `GOMP_SPINCOUNT` | [as many turns](SpinTurns) as fit into a short time; none for a team of fixed size that has more threads than the program may ever get CPUs | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_BLOCKTIME` | [`BLOCK_TIME`] | it or `OMP_WAIT_POLICY` is set |
 //! | `KMP_AFFINITY` | [`AFFINITY`] | a variable that [binds threads](BINDING) is set |
-//! | `LD_PRELOAD` | the shim, before the user's, without those of other installations | there is no page |
+//! | `LD_PRELOAD` | the shim, before the user's, without those of other installations | there is no page, or the [loader](crate::loader) cannot load it |
 //! | `OMP_TOOL_LIBRARIES` | the shim, for copies of libomp that it does not come before; in the place of another installation's | set by the user to other tools, or there is no page |
 //! | `ASAN_OPTIONS` | what the user has there, with [`verify_asan_link_order=0`](ASAN_ORDER) | that is set by the user, or there is no page |
 //! | `MAPPER_SCHEDULE` | `--schedule`, or what a rule of the operator says | nothing is said |
@@ -51,6 +51,8 @@ pub(crate) struct Assignment(CString);
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
     pub(crate) shim: PathBuf,
+    /// The path of the shim for the loader, unless that cannot load it.
+    pub(crate) preload: Option<PathBuf>,
     /// A path to the page, valid as long as the launcher lives.
     pub(crate) page: String,
     pub(crate) token: String,
@@ -149,8 +151,10 @@ pub(crate) fn assignments(
         set.push(Assignment::new("KMP_AFFINITY", AFFINITY));
     }
     if let Some(runtime) = &granted.runtime {
-        let preload = shim::preload(&runtime.shim, users.get("LD_PRELOAD"));
-        set.push(Assignment::new("LD_PRELOAD", preload));
+        if let Some(path) = &runtime.preload {
+            let preload = shim::preload(path, users.get("LD_PRELOAD"));
+            set.push(Assignment::new("LD_PRELOAD", preload));
+        }
         let tools = shim::tools(&runtime.shim, users.get("OMP_TOOL_LIBRARIES"));
         set.extend(tools.map(|tools| Assignment::new("OMP_TOOL_LIBRARIES", tools)));
         set.extend(asan_options(users).map(|options| Assignment::new("ASAN_OPTIONS", options)));
@@ -234,6 +238,7 @@ mod tests {
             machine_cpus: 8,
             runtime: Some(Runtime {
                 shim: "/l/s.so".into(),
+                preload: Some("/l/s.so".into()),
                 page: "/proc/7/fd/5".into(),
                 token: "00ff".into(),
             }),

@@ -1,5 +1,5 @@
 //! The identity of a program, so that results about it are not applied to another: the build ids of its ELF file and of
-//! the libraries that the loader lists; where there is none, a checksum of the contents.
+//! the libraries that glibc's loader lists; where there is none, a checksum of the contents.
 //!
 //! *Interpreters.* A program that does not itself load an OpenMP runtime (Python, a shell script) only runs the program
 //! proper. Its arguments then are part of the identity, and so are the contents of small files that they name.
@@ -7,13 +7,19 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use mapper_abi::stand_in::Running;
 use object::Object;
 use serde::{Deserialize, Serialize};
+
+use crate::loader::Loader;
+use crate::{descriptors, linkage};
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -46,6 +52,9 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// Larger files among the arguments of an interpreter are data rather than programs.
 const LARGEST_SCRIPT: u64 = 1 << 20;
 
+/// How long the loader may take to list libraries; a file system may not answer.
+const LONGEST_LIST: Duration = Duration::from_secs(2);
+
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) program: FileId,
@@ -61,7 +70,10 @@ impl Identity {
         let program = FileId::of(path)?;
         let listed = libraries(path);
         let has_runtime = listed.iter().any(|library| is_openmp(library));
-        let files = listed.iter().map(|library| FileId::of(library));
+        let files = listed.iter().map(|library| match library.is_absolute() {
+            true => FileId::of(library),
+            false => Ok(FileId(library.display().to_string())),
+        });
         let mut libraries = files.collect::<anyhow::Result<Vec<_>>>()?;
         libraries.sort();
         let words = arguments.iter().map(|word| word.to_string_lossy());
@@ -96,30 +108,42 @@ fn is_openmp(library: &Path) -> bool {
     runtimes.any(|runtime| name.starts_with(runtime.as_bytes()))
 }
 
+/// What the loader lists, or the names in the file where it cannot be asked: another loader would execute the program.
 fn libraries(program: &Path) -> Vec<PathBuf> {
-    // The program itself would run if it were not dynamically linked.
-    let is_dynamic = fs::read(program).is_ok_and(|bytes| {
-        object::File::parse(&*bytes).is_ok_and(|file| file.section_by_name(".interp").is_some())
-    });
-    if !is_dynamic {
+    let Some(interpreter) = linkage::interpreter(program) else {
         return Vec::new();
+    };
+    let listed = Loader::that_lists(&interpreter)
+        .and_then(|loader| list(loader, program, LONGEST_LIST).ok());
+    listed.unwrap_or_else(|| linkage::needed(program))
+}
+
+fn list(loader: &str, program: &Path, limit: Duration) -> anyhow::Result<Vec<PathBuf>> {
+    let mut output = descriptors::memory_file()?;
+    let mut command = Command::new(loader);
+    command.arg("--list").arg(program).stdin(Stdio::null());
+    // With these it loads or runs more, or prints other lines.
+    for name in ["PRELOAD", "AUDIT", "BIND_NOW", "WARN", "VERBOSE", "DEBUG"] {
+        command.env_remove(format!("LD_{name}"));
     }
-    let listed = Command::new(program)
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
-        .env_remove("LD_PRELOAD")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
+    command.stdout(output.try_clone()?).stderr(Stdio::null());
+    let (mut running, begun) = (Running::start(&mut command)?, Instant::now());
+    while !running.has_ended()? {
+        ensure!(begun.elapsed() < limit, "{loader} takes too long");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ensure!(running.finish()?.success(), "{loader} cannot list them");
+    let mut listed = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut listed)?;
     // Lines of the form `libm.so.6 => /lib/libm.so.6 (0x…)` or `/lib64/ld-linux.so.2 (0x…)`.
-    let listed = listed.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&listed)
-        .lines()
-        .filter_map(|line| {
-            let named = line.rsplit_once(" => ").map_or(line, |(_, path)| path);
-            let (path, _) = named.trim().rsplit_once(" (")?;
-            Some(PathBuf::from(path)).filter(|path| path.is_absolute())
-        })
-        .collect()
+    let path_in = |line: &str| {
+        let named = line.rsplit_once(" => ").map_or(line, |(_, path)| path);
+        let (path, _) = named.trim().rsplit_once(" (")?;
+        Some(PathBuf::from(path)).filter(|path| path.is_absolute())
+    };
+    let listed = String::from_utf8_lossy(&listed);
+    Ok(listed.lines().filter_map(path_in).collect())
 }
 
 #[cfg(test)]
@@ -135,6 +159,18 @@ mod tests {
         assert_eq!(shell(&[]), shell(&[]));
         assert_ne!(shell(&[]), Identity::of(Path::new("/bin/ls"), &[]).unwrap());
         assert!(!shell(&[]).libraries.is_empty());
+    }
+
+    #[test]
+    fn a_loader_that_does_not_answer_is_ended() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let loader = folder.path().join("loader");
+        fs::write(&loader, "#!/bin/sh\nsleep 60\n").unwrap();
+        fs::set_permissions(&loader, fs::Permissions::from_mode(0o755)).unwrap();
+        let limit = Duration::from_millis(50);
+        let listed = list(loader.to_str().unwrap(), Path::new("/bin/sh"), limit);
+        assert!(listed.unwrap_err().to_string().contains("takes too long"));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use crate::environment::{self, Assignment, Environment, Granted, Runtime};
 use crate::failure::{Failure, say};
 use crate::identity::Identity;
 use crate::linkage;
+use crate::loader::Loader;
 use crate::memory;
+use crate::own_daemon;
 use crate::program::Program;
 use crate::report::Report;
 use crate::shim;
@@ -19,14 +21,16 @@ use crate::supervise::{Ending, Event, Supervisor};
 use crate::waiting::SpinTurns;
 use anyhow::Context;
 use mapper_control::schema::{
-    self, ExitedRequest, LaunchRequest, MemoryPolicy, RuntimeChoice, ShimFile, TeamsWish,
+    self, ExitedRequest, LaunchRequest, LinkedOpenMp, MemoryPolicy, RuntimeChoice, ShimFile,
+    TeamsWish,
 };
-use mapper_control::{Client, ClientError, Launched, socket_path};
+use mapper_control::{Client, Launched, socket_path};
 use mapper_model::TeamMode;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; one that takes longer is stuck.
@@ -92,15 +96,31 @@ fn try_run(started: StartedWith) -> Result<u8, Failure> {
         memory::interleave()?;
     }
     let socket = socket_path::socket_path(arguments.socket.as_deref());
-    let client = match Client::connect(&socket, PATIENCE) {
+    let client = match connect(&arguments, &environment, &socket) {
         Ok(client) => client,
         Err(error) => {
-            without_place(&arguments, &error)?;
+            without_place(&arguments, &format!("{error:#}"))?;
             let obstacle = program.execute(environment.entries());
             return Err(program.not_run(obstacle));
         }
     };
     managed(&arguments, &program, &environment, client, started.title)
+}
+
+/// Connects to the daemon; where none serves the user, to one that is started.
+fn connect(
+    arguments: &Arguments,
+    environment: &Environment,
+    socket: &Path,
+) -> anyhow::Result<Client> {
+    let set = |value: &OsStr| !value.is_empty() && value != "0";
+    let forbidden = arguments.no_start || environment.get("MAPPER_NO_START").is_some_and(set);
+    match Client::connect(socket, PATIENCE) {
+        Err(error) if !forbidden && own_daemon::is_missing(arguments.socket.as_deref(), &error) => {
+            own_daemon::start(environment, PATIENCE)
+        }
+        connected => Ok(connected?),
+    }
 }
 
 fn catalogue(environment: &Environment) -> Option<Catalogue> {
@@ -143,7 +163,7 @@ fn check_teams(
 }
 
 /// Fails, or warns and lets the program run unmanaged, as the user wanted.
-fn without_place(arguments: &Arguments, error: &ClientError) -> Result<(), Failure> {
+fn without_place(arguments: &Arguments, error: &impl Display) -> Result<(), Failure> {
     if !arguments.fallback {
         return Err(Failure::own(error));
     }
@@ -166,7 +186,14 @@ fn managed(
     let child = WaitingChild::fork(program, environment, &inherited)?;
     let mut supervisor = Supervisor::new(child.pid(), signals, title);
 
-    let linked = linkage::look_at(program.path());
+    let mut linked = linkage::look_at(program.path());
+    let mut unreachable = None;
+    if let Some(linked) = &mut linked
+        && !Loader::of(program.path()).loads_shims()
+    {
+        linked.openmp = LinkedOpenMp::OtherLoader;
+        unreachable = linked.openmp.unreachable_because(&linked.path);
+    }
     if let (Some(TeamsWish::Named(teams)), Shim::Found(_)) = (arguments.wishes.teams, &shim) {
         warn_of_unserved(linked.as_ref(), teams);
     }
@@ -202,7 +229,7 @@ fn managed(
     };
 
     let set = launched.as_ref().map_or_else(Vec::new, |launched| {
-        assignments(launched, shim.path(), environment)
+        assignments(launched, shim.path(), program, environment)
     });
     let starting = child.release(&set);
     // The pipe says whether it runs. A file system that does not answer is not the launcher's to judge.
@@ -214,7 +241,7 @@ fn managed(
     let app = launched.as_ref().map(|launched| launched.reply.app);
     let report = app.filter(|_| arguments.report).and_then(|app| {
         let socket = socket_path::socket_path(arguments.socket.as_deref());
-        Report::prepare(app, socket)
+        Report::prepare(app, socket, unreachable)
     });
     let page = launched
         .as_ref()
@@ -307,11 +334,13 @@ fn warn_of_unserved(program: Option<&schema::Program>, teams: TeamMode) {
 fn assignments(
     launched: &Launched,
     shim: Option<PathBuf>,
+    program: &Program,
     environment: &Environment,
 ) -> Vec<Assignment> {
     let (reply, page) = (&launched.reply, launched.page.as_ref());
     let runtime = shim.zip(page.zip(reply.token.clone()));
     let runtime = runtime.map(|(shim, (page, token))| Runtime {
+        preload: Loader::of(program.path()).preloads(&shim),
         shim,
         page: format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd()),
         token,

@@ -15,10 +15,14 @@ mod descriptors;
 mod environment;
 mod failure;
 mod forwarding;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod identity;
 mod launch;
 mod linkage;
+mod loader;
 mod memory;
+mod own_daemon;
 mod program;
 mod report;
 mod shim;

@@ -6,13 +6,16 @@
 //! Python does. The file is data: whatever cannot be read counts as unknown.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hint::black_box;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use mapper_control::schema::{LinkedOpenMp, Program};
 use memchr::memmem;
+use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{Dyn as _, ElfFile, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache, ReadRef};
 use std::collections::BTreeMap;
@@ -36,13 +39,51 @@ const LONGEST_PATH: usize = 4096;
 /// Bytes that are read of a file at most. Sections may claim any size, and in a sparse file they have it.
 const MOST_READ: u64 = 256 << 20;
 
+/// Calls a function for the class of an ELF file, 64 or 32 bits; `None` of any other.
+macro_rules! of_class {
+    ($file:expr, $read:ident $(, $argument:expr)?) => {{
+        let file = &$file;
+        match FileKind::parse(file) {
+            Ok(FileKind::Elf64) => Some($read::<FileHeader64<Endianness>>(file $(, $argument)?)),
+            Ok(FileKind::Elf32) => Some($read::<FileHeader32<Endianness>>(file $(, $argument)?)),
+            _ => None,
+        }
+    }};
+}
+
 /// `None` if it does not exist. Of a file that may be executed and not read only the path is known.
 pub(crate) fn look_at(path: &Path) -> Option<Program> {
     let path = path.canonicalize().ok()?;
     known_of(&path, File::open(&path))
 }
 
-fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
+/// The loader that a program names, or none if it is not linked with libraries, or cannot be read.
+pub(crate) fn interpreter(program: &Path) -> Option<PathBuf> {
+    of_class!(Bounded::open(program)?, named_interpreter).flatten()
+}
+
+fn named_interpreter<Elf: FileHeader<Endian = Endianness>>(bounded: &Bounded) -> Option<PathBuf> {
+    let header = Elf::parse(bounded).ok()?;
+    let endian = header.endian().ok()?;
+    let mut headers = header.program_headers(endian, bounded).ok()?.iter();
+    let path = headers.find_map(|header| header.interpreter(endian, bounded).ok().flatten())?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// The names of the libraries that a program names itself.
+pub(crate) fn needed(program: &Path) -> Vec<PathBuf> {
+    let names = Bounded::open(program).and_then(|file| of_class!(file, named_libraries));
+    names.unwrap_or_default()
+}
+
+fn named_libraries<Elf: FileHeader<Endian = Endianness>>(bounded: &Bounded) -> Vec<PathBuf> {
+    let file = ElfFile::<Elf, _>::parse(bounded);
+    let names = file.map(|file| needed_libraries(&file)).unwrap_or_default();
+    let path = |name: &&[u8]| PathBuf::from(OsStr::from_bytes(name));
+    names.iter().map(path).collect()
+}
+
+pub(crate) fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
     let mut program = Program {
         path: path.to_string_lossy().into_owned(),
         ..Program::default()
@@ -54,19 +95,7 @@ fn known_of(path: &Path, file: io::Result<File>) -> Option<Program> {
     let Ok(file) = file else {
         return Some(program);
     };
-    let bounded = Bounded {
-        cache: ReadCache::new(file),
-        left: Cell::new(MOST_READ),
-    };
-    match FileKind::parse(&bounded) {
-        Ok(FileKind::Elf64) => {
-            read::<object::elf::FileHeader64<Endianness>>(&bounded, &mut program);
-        }
-        Ok(FileKind::Elf32) => {
-            read::<object::elf::FileHeader32<Endianness>>(&bounded, &mut program);
-        }
-        _ => {}
-    }
+    of_class!(Bounded::new(file), read, &mut program);
     Some(program)
 }
 
@@ -77,6 +106,17 @@ struct Bounded {
 }
 
 impl Bounded {
+    fn new(file: File) -> Self {
+        Self {
+            cache: ReadCache::new(file),
+            left: Cell::new(MOST_READ),
+        }
+    }
+
+    fn open(path: &Path) -> Option<Self> {
+        File::open(path).ok().map(Self::new)
+    }
+
     fn spend(&self, size: u64) -> Result<(), ()> {
         self.left.set(self.left.get().checked_sub(size).ok_or(())?);
         Ok(())
@@ -205,7 +245,6 @@ fn needed_libraries<'d, Elf: FileHeader<Endian = Endianness>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use std::process::Command;
 
     const PARALLEL: &str = "#include <stdlib.h>\nint main(void){int n=0;\n\

@@ -20,17 +20,24 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Report {
     app: AppId,
     socket: PathBuf,
+    /// Why the shim is not in the program, if its loader cannot load it.
+    unreachable: Option<String>,
     /// Standard error, from before the launcher closed it.
     to: File,
 }
 
 impl Report {
     /// To be called while standard error is still open; `None` when it cannot be kept.
-    pub(crate) fn prepare(app: AppId, socket: PathBuf) -> Option<Self> {
+    pub(crate) fn prepare(
+        app: AppId,
+        socket: PathBuf,
+        unreachable: Option<String>,
+    ) -> Option<Self> {
         let to = std::io::stderr().as_fd().try_clone_to_owned().ok()?;
         Some(Self {
             app,
             socket,
+            unreachable,
             to: to.into(),
         })
     }
@@ -42,10 +49,11 @@ impl Report {
     pub(crate) fn give(mut self) {
         let reply =
             Client::connect(&self.socket, PATIENCE).and_then(|mut client| client.report(self.app));
-        let text = match reply {
+        let mut text = match reply {
             Ok(reply) => in_words(&reply),
             Err(error) => format!("no report: {error}"),
         };
+        text.extend(self.unreachable.iter().flat_map(|why| ["; ", why]));
         let _ = writeln!(self.to, "mapper-launch: {text}");
     }
 }

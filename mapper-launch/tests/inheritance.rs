@@ -299,28 +299,30 @@ fn a_set_uid_program_runs_without_the_shim_and_without_noise() {
         std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o4000 != 0)
     });
     let mount = mount.expect("mount is a set-uid program on every Debian");
-    let mut launch = stage.launch(&[], &[mount, "--version"]);
-    // Set-uid to oneself is nothing special, so root has to be somebody else, who may not be
-    // allowed where the programs were built.
-    if rustix::process::geteuid().is_root() {
-        let copies = [Path::new(LAUNCHER), support::shim()].map(|built| {
-            let copy = stage.folder.path().join(built.file_name().unwrap());
-            std::fs::copy(built, &copy).unwrap();
-            copy
-        });
-        launch = stage.bare(copies[0].to_str().unwrap());
-        launch
-            .args(["--", mount, "--version"])
-            .env("MAPPER_SHIM", &copies[1]);
-        open_to_others(stage.folder.path());
-        open_to_others(&stage.socket());
-        launch.uid(65534).gid(65534);
+    for teams in ["fixed", "follow", "virtual"] {
+        let mut launch = stage.launch(&["--teams", teams], &[mount, "--version"]);
+        // Set-uid to oneself is nothing special, so root has to be somebody else, who may not be
+        // allowed where the programs were built.
+        if rustix::process::geteuid().is_root() {
+            let copies = [Path::new(LAUNCHER), support::shim()].map(|built| {
+                let copy = stage.folder.path().join(built.file_name().unwrap());
+                std::fs::copy(built, &copy).unwrap();
+                copy
+            });
+            launch = stage.bare(copies[0].to_str().unwrap());
+            launch
+                .args(["--teams", teams, "--", mount, "--version"])
+                .env("MAPPER_SHIM", &copies[1]);
+            open_to_others(stage.folder.path());
+            open_to_others(&stage.socket());
+            launch.uid(65534).gid(65534);
+        }
+        launch.env("SHIM_TELLS", "1");
+        let outcome = run(&mut launch);
+        assert_eq!(outcome.stderr, "");
+        assert!(outcome.stdout.contains("mount"), "{}", outcome.stdout);
+        assert_eq!(ending(outcome.status), "exit 0");
     }
-    launch.env("SHIM_TELLS", "1");
-    let outcome = run(&mut launch);
-    assert_eq!(outcome.stderr, "");
-    assert!(outcome.stdout.contains("mount"), "{}", outcome.stdout);
-    assert_eq!(ending(outcome.status), "exit 0");
 }
 
 fn open_to_others(path: &Path) {

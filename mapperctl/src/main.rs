@@ -27,7 +27,7 @@ use arguments::{Arguments, Question};
 use clap::{CommandFactory, Parser};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply, socket_path};
 use mapper_host::doctor;
-use plain_text::Width;
+use plain_text::{Width, harmless};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -46,10 +46,17 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // That it cannot be said is no reason to fail in another way.
-            let _ = writeln!(io::stderr(), "mapperctl: {error:#}");
+            let _ = writeln!(io::stderr(), "mapperctl: {}", printable(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// What the daemon answered may contain what others chose.
+fn printable(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let lines: Vec<_> = text.lines().map(harmless).collect();
+    lines.join("\n")
 }
 
 fn write_manual(folder: &Path) -> anyhow::Result<()> {
@@ -109,7 +116,7 @@ fn shown<T: Serialize>(
         return Ok(view(reply));
     }
     let json = serde_json::to_string_pretty(reply).context("write the reply as JSON")?;
-    Ok(json + "\n")
+    Ok(plain_text::harmless_json(&json) + "\n")
 }
 
 /// A reader that has seen enough (`mapperctl status | head`) is no failure.

@@ -1,6 +1,7 @@
-//! Text for a terminal: of bounded width, and never able to steer it. Control characters in names and command lines,
-//! which a terminal would obey, are shown as `?`.
+//! Text for a terminal: of bounded width, and never able to steer it. Characters in names and command lines that a
+//! terminal would obey, and those that change the direction of text, are shown as `?`.
 
+use mapper_model::text::is_deceptive;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +37,25 @@ pub(crate) fn columns(text: &str) -> usize {
 
 pub(crate) fn harmless(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|c| if is_deceptive(c) { '?' } else { c })
         .collect()
+}
+
+/// The same JSON, which no terminal takes for more than text: serde_json leaves what reverses the direction of text as it
+/// is, since JSON may hold it. Outside of strings JSON has no such character but the end of a line.
+pub(crate) fn harmless_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            c if is_deceptive(c) && c != '\n' => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 pub(crate) fn cut(text: &str, limit: usize) -> String {
@@ -99,19 +117,27 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_is_wider_than_allowed_and_no_word_is_lost(
-            text in "[a-zäé→ \n\u{1b}\u{7}]{0,300}",
+            text in "[a-zäé→ \n\u{1b}\u{7}\u{202e}\u{2066}]{0,300}",
             columns_wanted in 0usize..200,
         ) {
             let width = Width::new(columns_wanted);
             let out = wrapped("label  ", &text, width);
             for line in out.lines() {
                 prop_assert!(columns(line) <= width.columns(), "{line:?}");
-                prop_assert!(!line.contains(char::is_control));
+                prop_assert!(!line.contains(is_deceptive));
             }
             let letters = |text: &str| -> String {
                 text.chars().filter(|c| !c.is_whitespace()).collect()
             };
             prop_assert_eq!(letters(&out), harmless(&letters(&format!("label{text}"))));
+        }
+
+        #[test]
+        fn json_means_the_same_and_cannot_steer_the_terminal(text in ".*", more in "[\u{1b}\u{7f}\u{9b}\u{202e}\n]*") {
+            let value = serde_json::json!({ "name": [text, more] });
+            let shown = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
+            prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+            prop_assert!(!shown.replace('\n', "").contains(is_deceptive));
         }
 
         #[test]
@@ -123,5 +149,6 @@ mod tests {
     #[test]
     fn a_name_cannot_steer_the_terminal() {
         assert_eq!(harmless("a\u{1b}[2Jb\u{9b}1m"), "a?[2Jb?1m");
+        assert_eq!(harmless("\u{202e}toor\u{2069}\u{2028}é→"), "?toor??é→");
     }
 }

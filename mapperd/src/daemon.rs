@@ -24,17 +24,19 @@ use crate::decider::Decider;
 use crate::interval;
 use crate::machine::Machine;
 use crate::machine::departure::let_go;
+use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
 use crate::registry::page;
-use crate::registry::pending::Pending;
+use crate::registry::pending::{Admitted, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
 use crate::requests::{adopt, explain, launch, policies, release, reload, report};
 use crate::socket::message::{Answer, Inbox, Message};
+use crate::socket::quota::{self, Quotas};
 use crate::store::Store;
 use crate::store::saved::Ending;
-use crate::store::saver::Flushed;
+use crate::store::saver::{Flushed, Saver};
 use crate::store::takeover::{self, Legacy};
 use crate::telemetry::service::{self, Asked, Signals, Watchdog};
 use crate::telemetry::{Telemetry, metrics, status};
@@ -43,12 +45,16 @@ use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How long a newcomer waits for others that arrive with it, and an end after another for those that follow.
+/// How long a newcomer waits for others that arrive with it, and an end after another for those that follow. Where it
+/// takes longer to act on them, the next wait as long, so that there is time for calls.
 const GATHER: Duration = Duration::from_millis(5);
+
+/// They wait no longer than this.
+const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 
 /// How often the state is saved while nothing changes.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -67,6 +73,8 @@ pub(crate) struct Daemon {
     pub(crate) decider: Decider,
     pub(crate) store: Store,
     pub(crate) telemetry: Telemetry,
+    /// Where the time that calls take is charged.
+    pub(crate) quotas: Quotas,
     pub(crate) timing: Timing,
 }
 
@@ -78,12 +86,14 @@ pub(crate) struct Timing {
     last_interval: Option<Instant>,
     /// The last periodic save.
     last_saved: Option<Instant>,
-    /// When the waiting newcomers are admitted.
+    /// When the waiting newcomers are admitted, and applications that have no process left are ended.
     gathered: Option<Instant>,
-    /// The last look for ended applications.
-    last_ends: Option<Instant>,
-    /// When the next one is due.
-    next_ends: Option<Instant>,
+    /// Until when what follows the last of these is gathered.
+    gather_until: Option<Instant>,
+    /// When launches are answered that were not saved by then.
+    answers_due: Option<Instant>,
+    /// Since when there is nothing to manage.
+    idle_since: Option<Instant>,
 }
 
 impl Daemon {
@@ -107,6 +117,7 @@ impl Daemon {
     pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
         let mut sign = Box::pin(watchdog.sign());
         loop {
+            let idle_end = self.idle_end();
             // Timers come before messages, so that a flood of calls cannot delay decisions.
             tokio::select! {
                 biased;
@@ -118,17 +129,34 @@ impl Daemon {
                     // The log has the answer.
                     Asked::Reload => drop(self.reload()),
                 },
-                () = at(self.timing.gathered) => self.admit_gathered(),
-                () = at(self.timing.next_ends) => self.end_empty(),
+                () = at(self.timing.gathered) => self.act_on_gathered(),
+                () = self.store.has_tried() => self.answer_saved(),
+                () = at(self.timing.answers_due) => self.answer_saved(),
                 () = at(self.timing.next_interval) => self.interval_passed(),
                 () = &mut sign => sign.set(watchdog.sign()),
                 message = inbox.recv() => match message {
                     Some(message) => self.handle(message),
                     None => break,
                 },
+                () = at(idle_end) => {
+                    tracing::info!("there was nothing to manage for as long as --stop-when-idle says: stopping");
+                    break;
+                }
             }
         }
         self.stop();
+    }
+
+    /// When the daemon stops if nothing comes.
+    fn idle_end(&mut self) -> Option<Instant> {
+        let limit = self.config.stop_when_idle?;
+        let newcomers = self.registry.pending.len() + self.registry.unanswered.len();
+        if self.has_work() || newcomers > 0 {
+            self.timing.idle_since = None;
+            return None;
+        }
+        let since = self.timing.idle_since.get_or_insert_with(Instant::now);
+        Some(*since + limit)
     }
 
     fn handle(&mut self, message: Message) {
@@ -138,6 +166,7 @@ impl Daemon {
                 request,
                 reply,
             } => {
+                let (uid, account, started) = (peer.uid, peer.account, Clock::now());
                 if let Request::Launch(request) = request {
                     self.launch(peer, *request, reply);
                 } else {
@@ -145,6 +174,7 @@ impl Daemon {
                     self.act(effect);
                     let _hung_up = reply.send(answer);
                 }
+                self.quotas.charge(uid, account, started.elapsed());
             }
             Message::LeaseEnded { app } => {
                 if let Some(known) = self.registry.get_mut(app) {
@@ -221,8 +251,12 @@ impl Daemon {
         match launch::check(peer, request, &self.config, &self.registry, &self.machine) {
             Ok(launch) => {
                 self.registry.pending.push(Pending { launch, reply });
-                let gathered = &mut self.timing.gathered;
-                gathered.get_or_insert_with(|| Instant::now() + GATHER);
+                let soon = Instant::now() + GATHER;
+                let due = self
+                    .timing
+                    .gather_until
+                    .map_or(soon, |until| until.max(soon));
+                self.timing.gathered.get_or_insert(due);
             }
             Err(error) => {
                 self.telemetry.tally.refused += 1;
@@ -232,11 +266,47 @@ impl Daemon {
         }
     }
 
-    /// Admits every launch that has waited, decides once for all, and answers.
-    fn admit_gathered(&mut self) {
+    /// Admits every launch that has waited and ends the applications that have no process left, decides once for all, and
+    /// answers.
+    fn act_on_gathered(&mut self) {
         self.timing.gathered = None;
+        let started = Clock::now();
+        let pending = std::mem::take(&mut self.registry.pending);
+        let peers = pending.iter().map(|pending| &pending.launch.peer);
+        let mut users: Vec<_> = peers.map(|peer| (peer.uid, peer.account)).collect();
+        let ended = self.forget_empty();
+        let admitted = self.admit(pending);
+        let own = started.elapsed();
+        if !ended.is_empty() || !admitted.is_empty() {
+            self.membership_changed();
+        }
+        self.answer_when_saved(admitted);
+        users.extend(ended);
+        self.charge(users, own, started.elapsed() - own);
+        self.gather_after(started.elapsed());
+    }
+
+    /// What follows waits as long as this took.
+    pub(crate) fn gather_after(&mut self, taken: Duration) {
+        let wait = taken.clamp(GATHER, GATHER_AT_MOST);
+        self.timing.gather_until = Some(Instant::now() + wait);
+    }
+
+    /// Charges launches and ends, each named by whose it is.
+    fn charge(&self, events: Vec<(u32, u32)>, own: Duration, decision: Duration) {
+        let Self {
+            registry, machine, ..
+        } = self;
+        let apps_of = |account| registry.count_of(account, &machine.accounts);
+        let parts = quota::parts(events, apps_of, registry.apps.len(), own, decision);
+        for (uid, account, part) in parts {
+            self.quotas.charge(uid, account, part);
+        }
+    }
+
+    fn admit(&mut self, pending: Vec<Pending>) -> Vec<(Admitted, oneshot::Sender<Answer>)> {
         let mut admitted = Vec::new();
-        for Pending { launch, reply } in std::mem::take(&mut self.registry.pending) {
+        for Pending { launch, reply } in pending {
             if reply.is_closed() {
                 continue;
             }
@@ -254,15 +324,53 @@ impl Daemon {
                 }
             }
         }
+        admitted
+    }
+
+    fn answer_when_saved(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
         if admitted.is_empty() {
             return;
         }
-        self.membership_changed();
-        // Without groups the next daemon finds the managed processes by the file alone. It does not wait for a disk
-        // that is slower than this.
-        if self.machine.enforcer.capabilities().members == MembersKept::BySavedState {
-            self.store.flush(adopt::SAVED_FIRST);
+        // Without groups the next daemon finds the managed processes by the file alone. A launcher waits for it, but
+        // for no disk that is slower than this; nobody else waits.
+        let saver = self.store.saver.as_ref();
+        let saver = saver.filter(|_| {
+            let members = self.machine.enforcer.capabilities().members;
+            members == MembersKept::BySavedState
+        });
+        match saver.and_then(|saver| saver.unwritten(adopt::SAVED_FIRST)) {
+            Some(state) => {
+                let waiting = admitted.into_iter().map(|(admitted, reply)| Unanswered {
+                    admitted,
+                    reply,
+                    state,
+                });
+                self.registry.unanswered.extend(waiting);
+                let due = Instant::now() + adopt::SAVED_FIRST;
+                self.timing.answers_due.get_or_insert(due);
+            }
+            None => self.answer_launches(admitted),
         }
+    }
+
+    /// Answers the launches that were saved; all of them, if the disk takes too long.
+    fn answer_saved(&mut self) {
+        let due = self.timing.answers_due;
+        let all = due.is_some_and(|due| due <= Instant::now());
+        let saver = self.store.saver.as_ref();
+        let tried = saver.map_or(u64::MAX, Saver::tried);
+        let waiting = std::mem::take(&mut self.registry.unanswered);
+        let (saved, waiting): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|w| all || w.state <= tried);
+        self.registry.unanswered = waiting;
+        if self.registry.unanswered.is_empty() {
+            self.timing.answers_due = None;
+        }
+        let saved = saved.into_iter().map(|w| (w.admitted, w.reply));
+        self.answer_launches(saved.collect());
+    }
+
+    fn answer_launches(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
         let mut lost = Effect::None;
         for (app, reply) in admitted {
             let id = app.id;
@@ -443,31 +551,51 @@ impl Daemon {
             return;
         }
         self.registry.may_have_ended.insert(app);
-        match self.timing.last_ends {
-            Some(last) if last.elapsed() < GATHER => self.timing.next_ends = Some(last + GATHER),
-            _ => self.end_empty(),
+        match self
+            .timing
+            .gather_until
+            .filter(|until| *until > Instant::now())
+        {
+            Some(until) => {
+                self.timing.gathered.get_or_insert(until);
+            }
+            None => self.end_empty(),
         }
     }
 
     /// Ends the applications that have no process left, with one decision.
     pub(crate) fn end_empty(&mut self) {
-        self.timing.next_ends = None;
-        let apps = std::mem::take(&mut self.registry.may_have_ended);
-        if apps.is_empty() {
+        if self.registry.may_have_ended.is_empty() {
             return;
         }
-        let ended = self.machine.enforcer.emptied(&apps);
-        for app in &ended {
-            self.forget(*app);
-        }
-        if !ended.is_empty() {
+        let started = Clock::now();
+        let users = self.forget_empty();
+        let own = started.elapsed();
+        if !users.is_empty() {
             self.membership_changed();
         }
-        self.timing.last_ends = Some(Instant::now());
+        self.charge(users, own, started.elapsed() - own);
+        self.gather_after(started.elapsed());
+    }
+
+    /// Forgets the applications that have no process left, and returns whose they were. Takes no decision.
+    fn forget_empty(&mut self) -> Vec<(u32, u32)> {
+        let apps = &mut self.registry.may_have_ended;
+        if apps.is_empty() {
+            return Vec::new();
+        }
+        let mut users = Vec::new();
+        for app in self.machine.enforcer.emptied(apps) {
+            let uid = self.registry.get(app).map(|app| app.record.requested_by());
+            users.extend(uid.map(|uid| (uid, self.machine.accounts.of(uid))));
+            self.forget(app);
+        }
+        users
     }
 
     /// Ends the management of an application. Takes no decision.
     pub(crate) fn forget(&mut self, app: AppId) {
+        memory::one_ended();
         let_go(
             app,
             Departure::ForGood,
@@ -481,6 +609,8 @@ impl Daemon {
     /// Returns all CPUs to the applications.
     fn stop(&mut self) {
         service::stopping();
+        self.timing.answers_due = Some(Instant::now());
+        self.answer_saved();
         self.save(Ending::Stopping);
         if self.store.flush(LAST_SAVE) == Flushed::Late {
             tracing::warn!(
@@ -510,6 +640,7 @@ impl Daemon {
                 page.writer.publish(&allocation);
             }
         }
+        self.machine.enforcer.finish();
         tracing::info!(
             applications = self.registry.apps.len(),
             "stopped; running applications have all CPUs"

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+use crate::config::accounts::Accounts;
 use crate::config::args::Args;
 use crate::config::file::ConfigFile;
 use crate::config::peer::Peer;
@@ -12,9 +13,10 @@ use crate::machine::Machine;
 use crate::machine::sleep::Sleep;
 use crate::registry::Registry;
 use crate::socket::message::{Inbox, channel};
+use crate::socket::quota::Quotas;
 use crate::store::Store;
 use crate::store::directory::Stored;
-use crate::store::saved::Saved;
+use crate::store::saved::Unsaved;
 use crate::store::saver::{Saver, StateWriter};
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Tally;
@@ -57,6 +59,8 @@ pub(crate) struct Seen {
     /// Applications without a process.
     pub(crate) empty: BTreeSet<AppId>,
     pub(crate) looks_for_ends: u32,
+    /// No look says what has ended.
+    pub(crate) looks_are_cut: bool,
     pub(crate) unfinished: Unfinished,
 }
 
@@ -127,6 +131,12 @@ impl Membership for FakeEnforcer {
         self.0.borrow().groups.get(&app).copied()
     }
 
+    fn owner(&self, pid: u32) -> Option<AppId> {
+        let seen = self.0.borrow();
+        let first = seen.sets.keys().next();
+        first.copied().filter(|_| pid == FIRST_PROCESS)
+    }
+
     fn tasks(&mut self, _: AppId) -> Tasks {
         Tasks {
             processes: vec![FIRST_PROCESS],
@@ -134,9 +144,13 @@ impl Membership for FakeEnforcer {
         }
     }
 
-    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
+    fn emptied(&mut self, apps: &mut BTreeSet<AppId>) -> Vec<AppId> {
         let mut seen = self.0.borrow_mut();
         seen.looks_for_ends += 1;
+        if seen.looks_are_cut {
+            return Vec::new();
+        }
+        let apps = std::mem::take(apps);
         apps.intersection(&seen.empty).copied().collect()
     }
 
@@ -188,7 +202,7 @@ impl TopologySource for EightCpus {
 struct NoDisk;
 
 impl StateWriter for NoDisk {
-    fn store(&self, _: &Saved) -> anyhow::Result<Stored> {
+    fn store(&self, _: Unsaved) -> anyhow::Result<Stored> {
         Ok(Stored::Whole)
     }
 }
@@ -221,6 +235,7 @@ impl FakeMachine {
             released: Vec::new(),
             empty: BTreeSet::new(),
             looks_for_ends: 0,
+            looks_are_cut: false,
             unfinished: Unfinished::Nothing,
         }));
         let selection = Selection {
@@ -239,6 +254,7 @@ impl FakeMachine {
             sleep: Sleep::until_now(&clock),
             clock: Box::new(clock),
             proc: ProcFs::at(files.path()).unwrap(),
+            accounts: Accounts::default(),
             sender,
             usable: CpuSet::new(),
             online: CpuSet::new(),
@@ -258,6 +274,7 @@ impl FakeMachine {
                 recorder: None,
                 started_ns: 0,
             },
+            quotas: Quotas::new(u64::MAX),
             timing: Timing::default(),
         };
         Self {

@@ -1,6 +1,7 @@
 //! One pass: everything the daemon does in an interval. Start reading here.
 //!
-//! 1. *Refresh*: which processes and threads belong to each application.
+//! 1. *Refresh*: which processes and threads belong to each application. Where one came or left, only what is new is
+//!    looked at, and the rest at the end of the interval.
 //! 2. *Surroundings*: CPUs, sets and limits that others have changed ([`machine::surroundings`](surroundings)).
 //! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)). The controller's first step turns
 //!    counter readings into rates (`mapper_characterise`).
@@ -41,7 +42,11 @@ pub(crate) fn pass(
     // Log lines of the pass carry the number of the interval.
     let span = tracing::info_span!("interval", interval = decider.decisions + 1, cause = ?trigger);
     let _entered = span.enter();
-    if let Err(error) = machine.enforcer.refresh() {
+    let refreshed = match trigger {
+        Trigger::Interval => machine.enforcer.refresh(),
+        _ => machine.enforcer.follow_new(),
+    };
+    if let Err(error) = refreshed {
         telemetry.tally.error("processes");
         tracing::warn!("processes not read: {}", chain(&error));
     }
@@ -94,9 +99,10 @@ fn account(
     registry: &mut Registry,
     decider: &Decider,
 ) {
-    for (app, floor) in registry.apps.iter_mut().zip(floors) {
+    // Nobody has come or left since.
+    for ((app, floor), observed) in registry.apps.iter_mut().zip(floors).zip(&observation.apps) {
         let record = &mut app.record;
-        let observed = observation.apps.iter().find(|o| o.app == record.id);
+        let observed = Some(observed).filter(|o| o.app == record.id);
         let profile = observed.and_then(|o| decider.controller.profile(o.app));
         record.accounting.record(IntervalSample {
             now_ns: observation.now_ns,

@@ -1,6 +1,8 @@
 //! The daemon on a fake machine: what decisions and requests do together.
 
 use crate::config::access::{Access, AccessRule};
+use crate::config::accounts::Accounts;
+use crate::config::peer::Peer;
 use crate::daemon::Daemon;
 use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
 use crate::machine::observe::left_by_operator;
@@ -10,6 +12,7 @@ use crate::requests::{launch, terms};
 use mapper_control::schema::{LaunchRequest, Wishes};
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppName, CpuSet, Trigger};
+use std::time::Duration;
 
 fn left(machine: &FakeMachine) -> CpuSet {
     left_by_operator(&machine.daemon.registry, &machine.daemon.machine)
@@ -67,8 +70,9 @@ fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_n
     assert!(machine.seen.borrow().sets.is_empty());
 }
 
-#[test]
-fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {
+// The clock stands still, so that all ends are close to each other.
+#[tokio::test(start_paused = true)]
+async fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {
     let mut machine = FakeMachine::with_processes_of(0);
     let apps = [1, 2, 3, 4].map(|n| machine.adopt(&root(), &format!("/jobs/{n}")).unwrap());
     let decisions = |machine: &FakeMachine| machine.daemon.decider.decisions;
@@ -80,10 +84,42 @@ fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {
     // The first alone, as it may be the only one.
     assert_eq!(machine.seen.borrow().released.len(), 1);
     machine.daemon.end_empty();
-    let released = apps[..3].iter().map(|app| (*app, Departure::ForGood));
-    assert_eq!(machine.seen.borrow().released, released.collect::<Vec<_>>());
+    // One that is released meanwhile causes no further look.
+    machine.daemon.may_have_ended(apps[3]);
+    machine.daemon.forget(apps[3]);
+    machine.daemon.end_empty();
+    let released = apps.map(|app| (app, Departure::ForGood));
+    assert_eq!(machine.seen.borrow().released, released);
     assert_eq!(machine.seen.borrow().looks_for_ends, 2);
     assert_eq!(decisions(&machine), before + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_of_which_a_cut_search_says_nothing_is_checked_again_and_lives_meanwhile() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    machine.seen.borrow_mut().empty.insert(app);
+    for cut in [true, false] {
+        machine.seen.borrow_mut().looks_are_cut = cut;
+        match cut {
+            true => machine.daemon.may_have_ended(app),
+            false => machine.daemon.end_empty(),
+        }
+        assert_eq!(machine.seen.borrow().released.is_empty(), cut);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ends_wait_as_long_as_those_before_them_took() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    machine.seen.borrow_mut().empty.insert(app);
+    machine.daemon.gather_after(Duration::from_millis(20));
+    for (passed_ms, looks) in [(15, 0), (10, 1)] {
+        tokio::time::advance(Duration::from_millis(passed_ms)).await;
+        machine.daemon.may_have_ended(app);
+        assert_eq!(machine.seen.borrow().looks_for_ends, looks);
+    }
 }
 
 #[test]
@@ -163,6 +199,17 @@ fn applications_count_against_the_user_who_requested_them() {
     machine.daemon.config.access = Access::resolve(&[one]).unwrap();
     machine.adopt(&user, "/jobs/1").unwrap();
     let refused = machine.adopt(&user, "/jobs/2").unwrap_err();
+    assert_says(&refused, &["applications beyond 1"]);
+    // And what a subordinate uid of the user's has.
+    let etc = tempfile::tempdir().unwrap();
+    let subuid = format!("{}:400000:65536\n", user.uid);
+    std::fs::write(etc.path().join("subuid"), subuid).unwrap();
+    machine.daemon.machine.accounts = Accounts::read(etc.path());
+    let subordinate = Peer {
+        account: user.uid,
+        ..Peer::of(400_000, &[])
+    };
+    let refused = machine.adopt(&subordinate, "/jobs/3").unwrap_err();
     assert_says(&refused, &["applications beyond 1"]);
 }
 

@@ -5,10 +5,11 @@
 mod private_daemon;
 
 use mapper_control::ClientErrorKind;
-use mapper_control::schema::{AdoptRequest, AdoptTarget, MemoryPolicy};
+use mapper_control::schema::{AdoptRequest, AdoptTarget, ExitedRequest, MemoryPolicy};
 use mapper_host::enforce::masks;
 use mapper_model::{AppName, CpuRange, CpuSet, Qos, ThreadId};
 use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch};
+use std::os::fd::AsRawFd;
 
 /// A program that runs without mapper, with a child, on a mask of its own choice.
 struct Stranger {
@@ -184,17 +185,40 @@ fn a_refused_adoption_or_release_names_the_fix() {
     // A child of it is already managed, but not itself.
     let text = refusal(&daemon, of(AdoptTarget::Pid(stranger.child)));
     assert!(text.contains("already managed"), "{text}");
-    let launched = daemon.client().release("launched").unwrap_err();
-    assert!(
-        launched.to_string().contains("was launched, not adopted"),
-        "{launched}"
-    );
     let unknown = daemon.client().release("nobody").unwrap_err();
     assert!(
         unknown.to_string().contains("no application \"nobody\""),
         "{unknown}"
     );
     assert_eq!(daemon.status().apps.len(), 2);
+}
+
+#[test]
+fn root_releases_what_was_launched_and_it_runs_on_with_all_cpus() {
+    let daemon = Daemon::start();
+    let (mut released, other) = (launch(&daemon, "released"), launch(&daemon, "other"));
+    assert_ne!(released.program.cpus(), all_cpus());
+    // The test's user is the daemon's, who counts as root here.
+    let reply = daemon.client().release("released").unwrap();
+    assert_eq!(reply.adopted, AdoptTarget::Pid(released.program.child.id()));
+    assert_eq!(released.program.cpus(), all_cpus());
+    let page = released.launched.page.as_ref().unwrap();
+    let path = format!("/proc/self/fd/{}", page.as_raw_fd());
+    let token = released.launched.reply.token.as_ref().unwrap();
+    let page = mapper_abi::ClientPage::open(path.as_ref(), token.parse().unwrap()).unwrap();
+    let allocation = page.allocation().unwrap();
+    assert_eq!(allocation.fields.cpu_count, all_cpus().len());
+    // Its end is nobody's any more.
+    let request = ExitedRequest {
+        app: reply.app,
+        status: 0,
+    };
+    released.client.exited(request).unwrap();
+    released.program.kill();
+    drop(released);
+    let apps = daemon.status().apps;
+    assert_eq!(apps.len(), 1, "{apps:?}");
+    assert_eq!(apps[0].pid, other.program.child.id());
 }
 
 #[test]

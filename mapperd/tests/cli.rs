@@ -106,16 +106,6 @@ fn a_socket_path_that_is_too_long_is_named() {
 }
 
 #[test]
-fn a_user_daemon_without_a_runtime_directory_says_so() {
-    let output = Daemon::command()
-        .arg("--user")
-        .env_remove("XDG_RUNTIME_DIR")
-        .output()
-        .unwrap();
-    fails(output, 1, &["XDG_RUNTIME_DIR is not set", "--socket"]);
-}
-
-#[test]
 fn a_user_daemon_listens_below_the_runtime_directory() {
     let dir = tempfile::tempdir().unwrap();
     let child = Daemon::command()

@@ -12,17 +12,37 @@ use private_daemon::{Daemon, Running, all_cpus, eventually, launch};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rustix::thread::set_thread_res_uid;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Messages sent in one run.
+/// Messages sent in one run, and by how many users: `MAPPER_HOSTILE_MESSAGES`, `MAPPER_HOSTILE_USERS` (takes root).
 const MESSAGES: usize = 100_000;
+const USERS: usize = 1;
 /// Messages sent on one connection at most: the rest use others.
 const ON_ONE_CONNECTION: usize = 500;
-/// Pages written in one run.
+/// Pages written in one run: `MAPPER_HOSTILE_PAGES`.
 const PAGES: usize = 2_000;
+
+fn size(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |value| value.parse().unwrap())
+}
+
+/// Connects as another user, the one of that number; as the one who runs the test if that is 0.
+fn connect_as(daemon: &Daemon, user: usize) -> UnixStream {
+    std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| {
+            if user > 0 {
+                let uid = rustix::process::Uid::from_raw(62_000 + u32::try_from(user).unwrap());
+                set_thread_res_uid(Some(uid), Some(uid), Some(uid)).unwrap();
+            }
+            UnixStream::connect(daemon.socket()).unwrap()
+        });
+        connecting.join().unwrap()
+    })
+}
 
 fn runner() -> TestRunner {
     // The same messages in every run, so that a failure can be looked into.
@@ -199,27 +219,39 @@ fn a_hundred_thousand_messages_do_no_harm() {
     let victim = launch(&daemon, "victim");
     let mut runner = runner();
     let strategy = message();
-    let connect = || {
-        let stream = UnixStream::connect(daemon.socket()).unwrap();
+    let (messages, users) = (
+        size("MAPPER_HOSTILE_MESSAGES", MESSAGES),
+        size("MAPPER_HOSTILE_USERS", USERS),
+    );
+    let connect = |sent: usize| {
+        let stream = connect_as(&daemon, if users > 1 { 1 + sent % users } else { 0 });
         stream
             .set_write_timeout(Some(Duration::from_secs(5)))
             .unwrap();
         stream
     };
-    let (mut stream, mut on_this) = (connect(), 0);
+    let (mut stream, mut on_this) = (connect(0), 0);
     let mut before = None;
-    for sent in 0..MESSAGES {
+    let mut slowest = Duration::ZERO;
+    for sent in 0..messages {
         // What a first round makes it use, buffers and the like, is no growth.
-        if sent == MESSAGES / 10 {
+        if sent % 1000 == 0 {
+            let asked = Instant::now();
+            daemon.status();
+            slowest = slowest.max(asked.elapsed());
+        }
+        if sent == messages / 10 {
             before = Some(usage(&daemon));
         }
         let message = strategy.new_tree(&mut runner).unwrap().current();
         on_this += 1;
         if !send(&mut stream, &message) || on_this == ON_ONE_CONNECTION {
-            (stream, on_this) = (connect(), 0);
+            (stream, on_this) = (connect(sent), 0);
         }
     }
     drop(stream);
+    eprintln!("{messages} messages of {users} users: status answered within {slowest:?}");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     ensure_unharmed(&daemon, &victim, &before.unwrap());
 }
 
@@ -230,12 +262,12 @@ fn a_page_may_hold_anything_at_any_time() {
     let liar = launch(&daemon, "liar");
     let page = std::fs::File::from(liar.launched.page.as_ref().unwrap().try_clone().unwrap());
     let mut runner = runner();
-    let size = mapper_abi::PAGE_BYTES as u64;
-    let words = prop::collection::vec((0..size / 8, any::<u64>()), 1..64);
+    let bytes = mapper_abi::PAGE_BYTES as u64;
+    let words = prop::collection::vec((0..bytes / 8, any::<u64>()), 1..64);
     let edges = prop::sample::select(vec![0u64, 1, u64::MAX, u64::MAX / 2, 1 << 63, 0xff]);
     let edge_words = prop::collection::vec((0..64u64, edges), 1..64);
     let strategy = prop_oneof![words, edge_words];
-    for round in 0..PAGES {
+    for round in 0..size("MAPPER_HOSTILE_PAGES", PAGES) {
         let written = strategy.new_tree(&mut runner).unwrap().current();
         for (place, value) in written {
             page.write_all_at(&value.to_ne_bytes(), place * 8).unwrap();

@@ -162,6 +162,19 @@ fn a_program_whose_launcher_is_gone_stays_managed_until_it_ends() {
 }
 
 #[test]
+fn a_daemon_stops_when_it_had_nothing_to_manage_for_as_long_as_was_said() {
+    let mut daemon = Daemon::start_with(&["--stop-when-idle", "1"]);
+    let mut program = launch(&daemon, "only");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(daemon.child.try_wait().unwrap().is_none());
+    program.program.kill();
+    let ended = std::time::Instant::now();
+    assert!(daemon.child.wait().unwrap().success(), "{}", daemon.log());
+    assert!(ended.elapsed().as_millis() > 900, "{:?}", ended.elapsed());
+    assert!(!daemon.socket().exists());
+}
+
+#[test]
 fn an_orderly_stop_gives_all_cpus_back_and_takes_the_socket_away() {
     let daemon = Daemon::start();
     let [a, b] = [launch(&daemon, "a"), launch(&daemon, "b")];

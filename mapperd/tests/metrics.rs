@@ -4,10 +4,15 @@
 
 mod private_daemon;
 
-use private_daemon::{Daemon, eventually, launch};
+use private_daemon::{Daemon, PATIENCE, eventually, launch};
+use rustix::fs::{FileType, OFlags};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn scrape(socket: &Path, request: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
@@ -85,6 +90,27 @@ fn other_requests_are_answered_in_http() {
 }
 
 #[test]
+fn clients_that_send_or_read_nothing_and_ask_all_the_time_hold_no_scraper_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, socket) = (dir.path().join("c.toml"), dir.path().join("m"));
+    std::fs::write(&config, format!("[metrics]\nsocket = {socket:?}\n")).unwrap();
+    let _daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        for sent in ["", "GET /met", GET, GET].repeat(50) {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            stream.write_all(sent.as_bytes()).unwrap();
+            held.push(stream);
+        }
+        let started = Instant::now();
+        let text = scrape(&socket, GET);
+        let took = started.elapsed();
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+}
+
+#[test]
 fn an_address_that_others_can_reach_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("c.toml");
@@ -116,4 +142,66 @@ fn an_application_can_be_asked_for_its_report_and_shortly_after_its_end_too() {
     assert!(last.account.given_cpu_ns >= report.account.given_cpu_ns);
     let nobody = daemon.client().report(mapper_model::AppId(99)).unwrap_err();
     assert!(nobody.to_string().contains("99"), "{nobody}");
+}
+
+#[test]
+fn a_log_and_a_service_manager_that_nobody_reads_stop_nothing_and_what_was_lost_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (config, socket, log) = (path("c.toml"), path("m"), path("pipe"));
+    let text = format!("interval = \"50ms\"\n[metrics]\nsocket = {socket:?}\n");
+    std::fs::write(&config, text).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &log, FileType::Fifo, mode, 0).unwrap();
+    let mut pipe = File::options();
+    let pipe = pipe
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut pipe = pipe.open(&log).unwrap();
+    while pipe.write(&[b'.'; 4096]).is_ok() {}
+    let _manager = UnixDatagram::bind(path("notify")).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2<>\"$LOG\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_mapperd")).env("LOG", &log);
+    command
+        .env_remove("JOURNAL_STREAM")
+        .env("NOTIFY_SOCKET", path("notify"));
+    // A notification each millisecond.
+    command
+        .env_remove("WATCHDOG_PID")
+        .env("WATCHDOG_USEC", "2000");
+    let place = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start_as(command, place, &["--config", config.to_str().unwrap()]);
+
+    let running = launch(&daemon, "counted");
+    let mut client = daemon.client();
+    let mut refused = running.program.request("refused");
+    refused.pid = 1;
+    let slowest = (0..1500).map(|_| {
+        let started = Instant::now();
+        client.launch(refused.clone()).map(|_| ()).unwrap_err();
+        started.elapsed()
+    });
+    let slowest = slowest.max().unwrap();
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let decisions = daemon.status().daemon.decisions;
+    eventually("decisions go on", || {
+        daemon.status().daemon.decisions > decisions + 3
+    });
+    let dropped = value(&scrape(&socket, GET), "mapper_log_lines_dropped_total").unwrap();
+    assert!(dropped > 100.0, "{dropped}");
+
+    // The reader comes back.
+    let mut text = Vec::new();
+    eventually("the loss is logged", || {
+        let _ = pipe.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).contains("log lines were dropped")
+    });
+    // And goes, and the daemon is stopped.
+    while pipe.write(&[b'.'; 4096]).is_ok() {}
+    daemon.signal(rustix::process::Signal::TERM);
+    let started = Instant::now();
+    let status = daemon.child.wait().unwrap();
+    assert!(status.success() && started.elapsed() < PATIENCE, "{status}");
 }

@@ -12,9 +12,9 @@
 //! regions of libgomp have virtual teams, where [`mapper_virtual_team`] admits them. Without a valid page every call
 //! passes through.
 //!
-//! *Invariants.* The library has no constructor: a program that never calls OpenMP runs nothing of it but the stubs of
-//! `dlopen`, `dlsym`, `sched_yield` and `__errno_location`. So the page is mapped at the first OpenMP call; the environment
-//! and `/proc` are still there then. After a thread's first call the shim neither allocates nor locks nor makes a system
+//! *Invariants.* A program that never calls OpenMP runs nothing of the library but its constructor, which looks the C
+//! library's functions up (in the child of a fork it would be too late), and the stubs of what it exports of these. The
+//! page is mapped at the first OpenMP call; the environment and `/proc` are still there then. After a thread's first call the shim neither allocates nor locks nor makes a system
 //! call (the clock is read in the vDSO). C++ exceptions and cancellation pass through: the exported functions are
 //! `extern "C-unwind"`. The values that the program can query (`omp_get_max_threads` and its like) are never altered.
 //!
@@ -49,10 +49,10 @@ mod waiting;
 use degree::spare;
 use mapper_shim_core::features::{Features, TeamsWanted};
 use mapper_shim_core::thread_state::ThreadState;
+use mapper_shim_core::{attachment, loaded, lookup, shield};
 use waiting::libgomp_spin;
 
 static FEATURES: Features = Features {
-    attached: mapper_virtual_team::attached,
     mode_is_known,
     thread_ends: mapper_virtual_team::thread_ends,
     forked,
@@ -66,6 +66,21 @@ static FEATURES: Features = Features {
 };
 
 mapper_shim_core::features::define_features!(FEATURES);
+
+/// What the linker calls when it has loaded the library, before the program's own code.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    let _ = shield::shielded(|| {
+        loaded::note_process();
+        attachment::register_handlers();
+        lookup::next();
+        mapper_virtual_team::look_up();
+        Some(())
+    });
+}
 
 fn mode_is_known(teams: TeamsWanted) {
     if mapper_shim_core::environment::wants_adaptive_loops() {

@@ -12,6 +12,7 @@ use crate::schema::{
 };
 use crate::socket_path::SYSTEM_SOCKET;
 use mapper_model::AppId;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -314,10 +315,10 @@ fn trust(socket: &OwnedFd, path: &Path) -> Result<(), ClientErrorKind> {
     if path == Path::new(SYSTEM_SOCKET) {
         return Ok(());
     }
-    let owner = rustix::net::sockopt::socket_peercred(socket)
+    // By `nix`, as the daemon may be outside this PID namespace: its number is 0 then, which `rustix` cannot hold.
+    let owner = getsockopt(socket, PeerCredentials)
         .map_err(|error| ClientErrorKind::Io(error.into()))?
-        .uid
-        .as_raw();
+        .uid();
     believed(owner, rustix::process::geteuid().as_raw())
 }
 

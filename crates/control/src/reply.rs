@@ -44,9 +44,17 @@ struct ReplyWire<'a> {
 }
 
 impl Reply {
-    /// The message, with its zero byte.
+    /// The message, with its zero byte. A status that would be too long is sent [in brief](Status::brief): whatever
+    /// users chose for their applications, the status of all can be read.
     pub fn encode(&self) -> Result<Vec<u8>, FrameError> {
-        encode(&ReplyWire { parameters: self }, MAX_REPLY_BYTES)
+        let whole = encode(&ReplyWire { parameters: self }, MAX_REPLY_BYTES);
+        match (whole, self) {
+            (Err(FrameError::TooLong(_)), Self::Status(status)) => {
+                let parameters = &Self::Status(Box::new(status.brief()));
+                encode(&ReplyWire { parameters }, MAX_REPLY_BYTES)
+            }
+            (whole, _) => whole,
+        }
     }
 
     /// The reply to the calls of every Varlink service; `None` for those of `org.mapper.Control`. `version` is the

@@ -1,6 +1,7 @@
 //! The path of the daemon's socket: of the command line, else `MAPPER_SOCKET`, else the system daemon's socket if there
-//! is one, else the socket of the user's own daemon under `XDG_RUNTIME_DIR`.
+//! is one, else the socket of the user's own daemon, in a directory that needs no setting.
 
+use rustix::process::geteuid;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,9 @@ pub const SOCKET_VARIABLE: &str = "MAPPER_SOCKET";
 pub struct Surroundings {
     /// `MAPPER_SOCKET`.
     pub socket: Option<OsString>,
-    /// `XDG_RUNTIME_DIR`.
-    pub runtime_dir: Option<OsString>,
-    /// The system daemon's socket, if there is something at its path.
+    /// The directory of the user's own daemon.
+    pub user_dir: PathBuf,
+    /// The system daemon's socket, if it has one or is being started again.
     pub system_socket: Option<PathBuf>,
 }
 
@@ -26,11 +27,17 @@ impl Surroundings {
     /// Those of this process.
     pub fn of_process() -> Self {
         let system = PathBuf::from(SYSTEM_SOCKET);
+        // While a service is restarted its directory stays and its socket does not.
+        let here = system.parent().unwrap_or(&system).try_exists();
         Self {
             socket: env::var_os(SOCKET_VARIABLE),
-            runtime_dir: env::var_os("XDG_RUNTIME_DIR"),
-            // A file that cannot be inspected exists: connecting to it shows what is wrong.
-            system_socket: system.try_exists().unwrap_or(true).then_some(system),
+            user_dir: user_dir(
+                env::var_os("XDG_RUNTIME_DIR"),
+                Path::new("/run/user"),
+                geteuid().as_raw(),
+            ),
+            // What cannot be inspected exists: connecting shows what is wrong.
+            system_socket: here.unwrap_or(true).then_some(system),
         }
     }
 
@@ -41,15 +48,23 @@ impl Surroundings {
             .map(Path::to_owned)
             .or_else(|| variable.map(PathBuf::from));
         let found = named.or_else(|| self.system_socket.clone());
-        // Without any, the system's path is the one to name in an error.
-        let found = found.or_else(|| self.user_socket());
-        found.unwrap_or_else(|| SYSTEM_SOCKET.into())
+        found.unwrap_or_else(|| self.user_socket())
     }
 
-    /// The socket of the user's own daemon; `None` without `XDG_RUNTIME_DIR`.
-    pub fn user_socket(&self) -> Option<PathBuf> {
-        let dir = self.runtime_dir.as_ref().filter(|dir| !dir.is_empty())?;
-        Some(Path::new(dir).join("mapper/mapper.sock"))
+    /// The socket of the user's own daemon.
+    pub fn user_socket(&self) -> PathBuf {
+        self.user_dir.join("mapper.sock")
+    }
+}
+
+/// `XDG_RUNTIME_DIR`, else what it would be after a login, else a directory that every machine has. Who connects
+/// checks whose daemon listens there, and a daemon that no other user can write to its directory.
+fn user_dir(runtime_dir: Option<OsString>, logins: &Path, uid: u32) -> PathBuf {
+    let login = || Some(logins.join(uid.to_string())).filter(|dir| dir.is_dir());
+    let named = runtime_dir.filter(|dir| !dir.is_empty());
+    match named.map(PathBuf::from).or_else(login) {
+        Some(dir) => dir.join("mapper"),
+        None => PathBuf::from(format!("/tmp/mapper-{uid}")),
     }
 }
 
@@ -66,7 +81,7 @@ mod tests {
     fn flag_then_variable_then_system_then_user() {
         let mut around = Surroundings {
             socket: Some("/v".into()),
-            runtime_dir: Some("/run/user/7".into()),
+            user_dir: "/run/user/7/mapper".into(),
             system_socket: Some("/s".into()),
         };
         assert_eq!(around.socket(Some(Path::new("/f"))), Path::new("/f"));
@@ -76,7 +91,18 @@ mod tests {
         around.system_socket = None;
         let user = Path::new("/run/user/7/mapper/mapper.sock");
         assert_eq!(around.socket(None), user);
-        around.runtime_dir = None;
-        assert_eq!(around.socket(None), Path::new(SYSTEM_SOCKET));
+    }
+
+    #[test]
+    fn a_users_daemon_has_a_directory_whatever_the_environment() {
+        let logins = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let dir = |variable: Option<&str>, logins| user_dir(variable.map(Into::into), logins, 7);
+        assert_eq!(dir(Some("/x"), logins), Path::new("/x/mapper"));
+        for unset in [None, Some("")] {
+            assert_eq!(dir(unset, logins), Path::new("/tmp/mapper-7"));
+        }
+        let logins = tempfile::tempdir().unwrap();
+        std::fs::create_dir(logins.path().join("7")).unwrap();
+        assert_eq!(dir(None, logins.path()), logins.path().join("7/mapper"));
     }
 }

@@ -557,3 +557,30 @@ fn the_service_interface_can_be_read_too() {
     let info = message(Reply::Info(ServiceInfo::of_daemon("0.1.0")).encode());
     service.check(&info["parameters"], &service.replies["GetInfo"], "GetInfo");
 }
+
+/// As many applications as a daemon manages, each with the longest texts that a user can choose; a control character
+/// takes six bytes.
+#[test]
+fn the_status_of_all_applications_can_be_sent_whatever_users_chose() {
+    let mut status = status();
+    let app = AppStatus {
+        command: "\u{1}".repeat(1024),
+        adopted: Some(AdoptTarget::Cgroup("\u{1}".repeat(4096))),
+        reasons: vec![Reason::Steady.into(); 20],
+        ..status.apps.remove(0)
+    };
+    status.apps = vec![app.clone(); 1024];
+    let sent = |status: &Status| {
+        let message = Reply::Status(Box::new(status.clone())).encode().unwrap();
+        let reply: Value = serde_json::from_slice(message.strip_suffix(&[0]).unwrap()).unwrap();
+        serde_json::from_value::<Status>(reply["parameters"].clone()).unwrap()
+    };
+    let read = sent(&status);
+    assert_eq!(read, status.brief());
+    assert_eq!(read.apps.len(), 1024);
+    assert!(read.apps[0].command.ends_with('…'));
+
+    // Nothing is left out where all of it fits.
+    status.apps = vec![app; 10];
+    assert_eq!(sent(&status), status);
+}

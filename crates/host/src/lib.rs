@@ -12,9 +12,15 @@ pub mod cpus;
 pub mod doctor;
 pub mod enforce;
 pub mod error;
+mod file_limit;
+mod memory;
 pub mod observe;
 pub mod peer;
 pub mod procfs;
+mod scheduling;
 pub mod topology;
 
 pub use error::{HostError, Missing, chain};
+pub use file_limit::raise_file_limit;
+pub use memory::give_back_free_memory;
+pub use scheduling::weigh_session_as_process;

@@ -1,16 +1,27 @@
 //! Who is at the other end of a Unix socket, beyond its user: the groups.
 
+use nix::sys::socket::{UnixCredentials, getsockopt, sockopt::PeerCredentials};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// The most groups the kernel lets a process have (`NGROUPS_MAX`).
 const MOST: usize = 65_536;
 
+/// Who connected, or listens, as the kernel noted it then. The process is 0 where this PID namespace does not have it,
+/// which the type of `rustix` cannot hold.
+///
+/// # Errors
+/// Where `socket` is no Unix socket.
+pub fn credentials(socket: &impl AsFd) -> std::io::Result<UnixCredentials> {
+    Ok(getsockopt(socket, PeerCredentials)?)
+}
+
 /// The primary and further groups of the process that connected, as they were then.
 pub fn groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
     let mut groups = further_groups(&socket)?;
-    let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
-    groups.push(credentials.gid.as_raw());
+    let credentials =
+        getsockopt(&socket, PeerCredentials).map_err(|error| Errno::from_raw_os_error(error as i32))?;
+    groups.push(credentials.gid());
     Ok(groups)
 }
 

@@ -6,7 +6,7 @@
 
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet, ThreadId};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +14,13 @@ use std::path::{Path, PathBuf};
 
 /// The longest file that is read: `stat` and `status` of a process are well below it.
 const LONGEST: usize = 8192;
+
+/// Where the kernel's list of processes has the process 0: the place of a process is this and its number
+/// (`TGID_OFFSET` in fs/proc/base.c).
+const BEFORE_PIDS: u64 = 258;
+
+/// Where its list of the threads of a process begins, after `.` and `..`.
+const BEFORE_THREADS: u64 = 2;
 
 /// A `/proc` file system.
 #[derive(Debug)]
@@ -35,7 +42,8 @@ pub struct ProcessStat {
     pub state: char,
     /// When it started, in clock ticks since boot: tells apart processes that had the same number.
     pub started_ticks: u64,
-    pub(crate) threads: u32,
+    /// How many threads the process has.
+    pub threads: u32,
     pub(crate) kind: TaskKind,
     pub(crate) cpu: CpuId,
 }
@@ -85,6 +93,14 @@ impl ProcFs {
     /// What `stat` says of a process.
     pub fn stat(&self, pid: u32) -> Result<ProcessStat, HostError> {
         self.read(&format!("{pid}/stat"), |text, path| {
+            parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
+        })
+    }
+
+    /// What `stat` says of a thread. Unlike [`stat`](Self::stat) this does not sum up what all threads of its process used,
+    /// so that one of thousands takes no longer.
+    pub(crate) fn thread_stat(&self, thread: ThreadId) -> Result<ProcessStat, HostError> {
+        self.read(&format!("{0}/task/{0}/stat", thread.0), |text, path| {
             parse_stat(text).ok_or_else(|| HostError::malformed(path, "expected proc stat", text))
         })
     }
@@ -145,19 +161,59 @@ impl ProcFs {
         })
     }
 
-    pub(crate) fn threads(&self, pid: u32) -> Result<Vec<ThreadId>, HostError> {
-        let mut threads = Vec::new();
-        self.numbers(&format!("{pid}/task"), &mut |tid| {
-            threads.push(ThreadId(tid));
-        })?;
-        threads.sort_unstable();
-        Ok(threads)
-    }
-
     pub(crate) fn pids(&self) -> Result<Vec<u32>, HostError> {
         let mut pids = Vec::with_capacity(256);
         self.numbers(".", &mut |pid| pids.push(pid))?;
         Ok(pids)
+    }
+
+    /// The numbers of processes above this one, ascending, at most so many.
+    pub(crate) fn pids_above(&self, pid: u32, most: usize) -> Result<Vec<u32>, HostError> {
+        let at = BEFORE_PIDS + u64::from(pid) + 1;
+        // The list may begin at this process itself: counted, it would make a list seem to end that does not.
+        self.numbers_from(".", at, pid, most)
+    }
+
+    /// The threads of a process from the one at this place on, at most so many. While threads end, places change.
+    pub(crate) fn threads_from(
+        &self,
+        pid: u32,
+        place: usize,
+        most: usize,
+    ) -> Result<Vec<ThreadId>, HostError> {
+        let at = BEFORE_THREADS + place as u64;
+        let threads = self.numbers_from(&format!("{pid}/task"), at, 0, most)?;
+        Ok(threads.into_iter().map(ThreadId).collect())
+    }
+
+    /// The children of a process that has at most so many threads; `None` where that is not known at once.
+    pub(crate) fn children(&self, pid: u32, most_threads: usize) -> Option<Vec<u32>> {
+        let threads = self
+            .threads_from(pid, 0, most_threads.saturating_add(1))
+            .ok()?;
+        if threads.is_empty() || threads.len() > most_threads {
+            return None;
+        }
+        let mut children = Vec::new();
+        for ThreadId(thread) in threads {
+            let name = format!("{pid}/task/{thread}/children");
+            let read = self.read(&name, |text, _| {
+                // A list that fills the buffer may have been cut.
+                let whole = (text.len() < LONGEST).then(|| String::from_utf8_lossy(text));
+                Ok(whole.map(|text| {
+                    let numbers = text.split_ascii_whitespace();
+                    numbers.filter_map(|n| n.parse().ok()).collect()
+                }))
+            });
+            let of_thread: Vec<u32> = read.ok()??;
+            children.extend(of_thread);
+        }
+        Some(children)
+    }
+
+    /// Whether a thread runs or waits for a CPU.
+    pub fn is_runnable(&self, thread: ThreadId) -> bool {
+        self.thread_stat(thread).is_ok_and(|stat| stat.state == 'R')
     }
 
     #[must_use]
@@ -209,16 +265,49 @@ impl ProcFs {
         HostError::file(action, self.root.join(name), errno.into())
     }
 
+    fn numbers_from(
+        &self,
+        name: &str,
+        at: u64,
+        above: u32,
+        most: usize,
+    ) -> Result<Vec<u32>, HostError> {
+        let dir = self.open(name, OFlags::DIRECTORY)?;
+        rustix::fs::seek(&dir, SeekFrom::Start(at))
+            .map_err(|errno| self.failed("seek in", name, errno))?;
+        let mut numbers = Vec::new();
+        self.numbers_of(&dir, name, &mut |number| {
+            numbers.extend((number > above).then_some(number));
+            numbers.len() < most
+        })?;
+        Ok(numbers)
+    }
+
     fn numbers(&self, name: &str, each: &mut dyn FnMut(u32)) -> Result<(), HostError> {
         let dir = self.open(name, OFlags::DIRECTORY)?;
+        self.numbers_of(&dir, name, &mut |number| {
+            each(number);
+            true
+        })
+    }
+
+    /// Reads until `each` wants no more.
+    fn numbers_of(
+        &self,
+        dir: &OwnedFd,
+        name: &str,
+        each: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<(), HostError> {
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
-        let mut entries = RawDir::new(&dir, &mut buffer);
+        let mut entries = RawDir::new(dir, &mut buffer);
         while let Some(entry) = entries.next() {
             match entry {
                 Ok(entry) => {
                     let name = entry.file_name().to_str().ok();
-                    if let Some(number) = name.and_then(|name| name.parse().ok()) {
-                        each(number);
+                    if let Some(number) = name.and_then(|name| name.parse().ok())
+                        && !each(number)
+                    {
+                        break;
                     }
                 }
                 Err(Errno::NOENT | Errno::SRCH) => break,
@@ -311,6 +400,15 @@ mod tests {
                         987654 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0";
 
     #[test]
+    fn the_next_process_is_found_after_each() {
+        let proc = ProcFs::system().unwrap();
+        let own = std::process::id();
+        let before = proc.pids().unwrap().into_iter().filter(|pid| *pid < own);
+        let before = before.max().unwrap_or_default();
+        assert_eq!(proc.pids_above(before, 1).unwrap(), [own]);
+    }
+
+    #[test]
     fn a_process_name_with_parentheses_does_not_shift_the_fields() {
         let (_dir, proc) = fixture(&[("4711/stat", STAT)]);
         let expected = ProcessStat {
@@ -370,8 +468,11 @@ mod tests {
             ("self/stat", STAT),
         ]);
         assert_eq!(proc.processes().unwrap().len(), 1);
-        let threads = [ThreadId(4711), ThreadId(4713)];
-        assert_eq!(proc.threads(4711).unwrap(), threads);
+        let mut threads = Vec::new();
+        let mut add = |number| threads.push(number);
+        proc.numbers("4711/task", &mut add).unwrap();
+        threads.sort_unstable();
+        assert_eq!(threads, [4711, 4713]);
     }
 
     #[test]
@@ -382,9 +483,12 @@ mod tests {
         assert_eq!(stat.pid, me);
         assert_eq!(stat.parent, std::os::unix::process::parent_id());
         assert!(proc.processes().unwrap().contains(&stat) || !stat.is_zombie());
-        assert!(proc.threads(me).unwrap().contains(&ThreadId(me)));
+        let threads = proc.threads_from(me, 0, 9999).unwrap();
+        assert!(threads.contains(&ThreadId(me)));
         assert!(!proc.cpus_allowed(me).unwrap().is_empty());
         assert!(proc.newest_pid().unwrap() > 0);
+        assert_eq!(proc.pids_above(me - 1, 1).unwrap(), [me]);
+        assert!(proc.pids_above(me, 9).unwrap().iter().all(|pid| *pid > me));
         let (tell, message) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let own = rustix::thread::gettid().as_raw_nonzero().get();
@@ -393,6 +497,8 @@ mod tests {
         });
         let stat_of_thread = proc.stat(message.recv().unwrap()).unwrap();
         assert_eq!(stat_of_thread.kind, TaskKind::Thread);
+        assert_eq!(proc.threads_from(me, 1, 1).unwrap().len(), 1);
+        assert_eq!(proc.threads_from(me, 100_000, 1).unwrap(), []);
         thread.thread().unpark();
         assert_eq!(stat.kind, TaskKind::Process);
         assert!(proc.same_program(me, me));

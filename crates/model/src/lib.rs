@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod topology;
 
 pub use activity::Activity;

@@ -5,7 +5,8 @@
 //! jump, as a set cannot be empty. If such applications exchange their CPUs, the first in order of arrival jumps onto
 //! CPUs that another leaves with the next actions: the only overlap, for as long as the writes take.
 
-use mapper_model::{Action, AppId, CpuId, CpuSet};
+use mapper_model::{Action, AppId, CpuSet};
+use std::collections::BTreeSet;
 
 /// Where an application is and where it is to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,23 +51,22 @@ pub(crate) fn order(moves: &[Move<'_>]) -> Vec<Action> {
             leaving[cpu.index()] += 1;
         }
     }
-    // For each application, how many of its new CPUs another application is about to leave.
-    let mut waits: Vec<usize> = pending
-        .iter()
-        .map(|(step, now)| {
-            let left = |cpu: &CpuId| leaving.get(cpu.index()).is_some_and(|count| *count > 0);
-            step.to.difference(now).iter().filter(left).count()
-        })
-        .collect();
-    let mut done = vec![false; pending.len()];
-    for _ in 0..pending.len() {
-        let open = |i: &usize| !done[*i];
-        let ready = (0..pending.len()).filter(open).find(|&i| waits[i] == 0);
-        // With none ready the rest exchange CPUs in a ring: the first jumps.
-        let Some(next) = ready.or_else(|| (0..pending.len()).find(open)) else {
-            break;
-        };
-        done[next] = true;
+    // For each application, how many of its new CPUs another application is about to leave, and who waits for each CPU.
+    let mut waits: Vec<usize> = vec![0; pending.len()];
+    let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); leaving.len()];
+    for (i, (step, now)) in pending.iter().enumerate() {
+        for cpu in &step.to.difference(now) {
+            if leaving.get(cpu.index()).is_some_and(|count| *count > 0) {
+                waits[i] += 1;
+                wanted[cpu.index()].push(i);
+            }
+        }
+    }
+    let mut open: BTreeSet<usize> = (0..pending.len()).collect();
+    let mut ready: BTreeSet<usize> = open.iter().copied().filter(|i| waits[*i] == 0).collect();
+    // With none ready the rest exchange CPUs in a ring: the first jumps.
+    while let Some(next) = ready.pop_first().or_else(|| open.first().copied()) {
+        open.remove(&next);
         let (step, now) = &pending[next];
         actions.push(Action::Set {
             app: step.app,
@@ -76,9 +76,10 @@ pub(crate) fn order(moves: &[Move<'_>]) -> Vec<Action> {
         for cpu in &now.difference(step.to) {
             leaving[cpu.index()] -= 1;
             if leaving[cpu.index()] == 0 {
-                for (wait, (step, now)) in waits.iter_mut().zip(&pending) {
-                    if step.to.contains(cpu) && !now.contains(cpu) {
-                        *wait -= 1;
+                for i in &wanted[cpu.index()] {
+                    waits[*i] -= 1;
+                    if waits[*i] == 0 && open.contains(i) {
+                        ready.insert(*i);
                     }
                 }
             }

@@ -10,6 +10,7 @@
 //! shares has a CPU that it may use.
 
 use mapper_model::{Assignment, CpuId, CpuSet, Observation};
+use std::collections::BTreeMap;
 
 /// What a decision has to keep to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,10 +58,13 @@ impl Allowed {
         self.shared.get(place).copied().flatten()
     }
 
-    /// How many share a CPU.
-    pub(crate) fn sharing(&self, cpu: CpuId) -> u32 {
-        let on_it = self.shared.iter().flatten().filter(|other| **other == cpu);
-        on_it.count() as u32
+    /// How many share each CPU.
+    pub(crate) fn sharing(&self) -> BTreeMap<CpuId, u32> {
+        let mut sharing = BTreeMap::new();
+        for cpu in self.shared.iter().flatten() {
+            *sharing.entry(*cpu).or_default() += 1;
+        }
+        sharing
     }
 
     /// Finds those that have to share, and their CPUs.

@@ -14,7 +14,9 @@ use mapper_model::{
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Which policies decide, and with which settings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -81,7 +83,7 @@ pub struct ControllerState {
     version: u32,
     monitor: CharacteriserState,
     allocation: PolicyState,
-    apps: BTreeMap<AppId, Remembered>,
+    apps: BTreeMap<AppId, Arc<Remembered>>,
 }
 
 impl ControllerState {
@@ -111,7 +113,7 @@ pub struct Controller {
     monitor: Characteriser,
     allocation: Box<dyn AllocationPolicy>,
     mapping: Box<dyn PlacementPolicy>,
-    apps: BTreeMap<AppId, Remembered>,
+    apps: BTreeMap<AppId, Arc<Remembered>>,
 }
 
 impl Controller {
@@ -236,9 +238,11 @@ impl Controller {
         };
 
         // Names are asked for only where CPUs changed hands.
+        let names: OnceCell<BTreeMap<AppId, &AppName>> = OnceCell::new();
         let name = |app: AppId| -> Option<&AppName> {
-            let observed = observation.apps.iter().find(|a| a.app == app)?;
-            Some(&observed.spec.name)
+            let apps = observation.apps.iter();
+            let names = names.get_or_init(|| apps.map(|a| (a.app, &a.spec.name)).collect());
+            names.get(&app).copied()
         };
         let mut free = usable.clone();
         let apps: Vec<PlannedApp> = shares
@@ -320,10 +324,14 @@ impl Controller {
 
     fn remember(&mut self, plan: &Plan, now_ns: u64) {
         for planned in &plan.apps {
-            let remembered = self.apps.entry(planned.app).or_insert_with(|| Remembered {
-                planned: planned.clone(),
-                history: History::default(),
+            let remembered = self.apps.entry(planned.app).or_insert_with(|| {
+                Arc::new(Remembered {
+                    planned: planned.clone(),
+                    history: History::default(),
+                })
             });
+            // It is copied only if a state that is being saved has it, too.
+            let remembered = Arc::make_mut(remembered);
             if !remembered.history.repeat(&planned.sentence, &planned.cpus) {
                 remembered.history.add(Decision {
                     tick: plan.tick,
@@ -352,7 +360,7 @@ impl Controller {
 
     /// Everything there is to tell of an application; `None` when it is not known.
     pub fn explain(&self, app: AppId) -> Option<AppExplanation> {
-        let Remembered { planned, history } = self.apps.get(&app)?;
+        let Remembered { planned, history } = self.apps.get(&app)?.as_ref();
         let profile = self.monitor.profile(app)?;
         let floor = planned.share.floor;
         Some(AppExplanation {
@@ -457,11 +465,12 @@ impl Policies<'_> {
             })
         };
         let mut of_others = decided.shares.into_iter().zip(decided.placed);
+        let sharing = allowed.sharing();
         let all = apps.filter_map(|(place, view)| {
             let Some(cpu) = allowed.shared(place) else {
                 return of_others.next();
             };
-            let share = accounting::sharing(view, usable.len(), cpu.0, allowed.sharing(cpu));
+            let share = accounting::sharing(view, usable.len(), cpu.0, sharing[&cpu]);
             let place = AppPlacement {
                 app: view.app,
                 cpus: [cpu].into_iter().collect(),

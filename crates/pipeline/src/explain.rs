@@ -6,6 +6,7 @@ use mapper_model::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How many decisions are remembered for each application.
 const REMEMBERED: usize = 10;
@@ -91,10 +92,10 @@ impl Decision {
     }
 }
 
-/// The last decisions about one application.
+/// The last decisions about one application, shared with states that are being saved.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct History(VecDeque<Decision>);
+pub(crate) struct History(VecDeque<Arc<Decision>>);
 
 impl History {
     /// Adds a decision, and forgets the oldest beyond [`REMEMBERED`].
@@ -105,23 +106,23 @@ impl History {
         if let Some(last) = self.0.back_mut()
             && decision.counts_on(last)
         {
-            *last = Decision {
+            *last = Arc::new(Decision {
                 times: last.times + 1,
                 ..decision
-            };
+            });
             return;
         }
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(decision);
+        self.0.push_back(Arc::new(decision));
     }
 
     /// Whether the last decision was this one, so that repeating it needs no copy.
     pub(crate) fn repeat(&mut self, sentence: &str, cpus: &CpuSet) -> bool {
         match self.0.back_mut() {
             Some(last) if last.sentence == sentence && last.cpus == *cpus => {
-                last.times += 1;
+                Arc::make_mut(last).times += 1;
                 true
             }
             _ => false,
@@ -129,7 +130,7 @@ impl History {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Decision> {
-        self.0.iter()
+        self.0.iter().map(Arc::as_ref)
     }
 }
 

@@ -11,9 +11,10 @@
 
 use crate::policy::PlacementPolicy;
 use mapper_model::{
-    Allocation, AppPlacement, AppView, Assignment, CpuSet, NodeId, Placement, Share, Sharing,
-    Snapshot, Strategy,
+    Allocation, AppId, AppPlacement, AppView, Assignment, CpuSet, NodeId, Placement, Share,
+    Sharing, Snapshot, Strategy,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Places every share by a policy, within what its application may use.
 pub fn place(
@@ -42,7 +43,8 @@ pub fn place(
     for place in &placed {
         rest.remove_all(&place.cpus);
     }
-    let is_placed = |app| confined.iter().any(|confined| confined.app.app == app);
+    let placed_apps: BTreeSet<AppId> = confined.iter().map(|c| c.app.app).collect();
+    let is_placed = |app| placed_apps.contains(&app);
     let others = snapshot.apps.iter().filter(|app| !is_placed(app.app));
     let apps: Vec<AppView<'_>> = others.copied().collect();
     let shares = allocation.shares.iter().filter(|s| !is_placed(s.app));
@@ -61,11 +63,9 @@ pub fn place(
         };
         placed.extend(policy.place(&snapshot_of_rest, &remaining).apps);
     }
-    let order = |place: &AppPlacement| {
-        let shares = &mut allocation.shares.iter();
-        shares.position(|share| share.app == place.app)
-    };
-    placed.sort_by_cached_key(order);
+    let shares = allocation.shares.iter().zip(0..);
+    let order: BTreeMap<AppId, usize> = shares.map(|(share, at)| (share.app, at)).collect();
+    placed.sort_by_key(|place| order.get(&place.app));
     Placement { apps: placed }
 }
 

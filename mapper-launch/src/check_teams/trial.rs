@@ -18,7 +18,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::catalogue::Catalogue;
+use crate::descriptors::memory_file;
 use crate::environment::{self, Environment, Granted, Runtime};
+use crate::loader::Loader;
 use crate::signal_state::suffer;
 use crate::waiting::SpinTurns;
 
@@ -102,6 +104,7 @@ impl<'a> Trial<'a> {
         let mut daemon = StandIn::new(of_page, &self.cpus, allocations).context("make a page")?;
         let [(_, page), (_, token), _] = daemon.environment();
         let runtime = Runtime {
+            preload: Loader::of(self.check.program).preloads(&self.check.shim),
             shim: self.check.shim.clone(),
             page,
             token,
@@ -282,10 +285,4 @@ fn printed(mut output: File) -> std::io::Result<Printed> {
     let mut bytes = Vec::new();
     output.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
     Ok(Printed::All(bytes))
-}
-
-fn memory_file() -> anyhow::Result<File> {
-    let memory = nix::sys::memfd::memfd_create(c"output", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
-        .context("make a place for the output")?;
-    Ok(File::from(memory))
 }

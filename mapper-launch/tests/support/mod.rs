@@ -283,21 +283,28 @@ pub(crate) fn real_shim() -> PathBuf {
 
 /// Compiles a program with the C compiler that rustc links with.
 pub(crate) fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    compiled_by("cc", source, name, flags)
+}
+
+/// Compiles a program with this compiler.
+pub(crate) fn compiled_by(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);
-    // Several test processes may do this at once.
-    let fresh = folder.join(format!("{name}.{}", std::process::id()));
-    let status = Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-o"])
-        .arg(&fresh)
-        .arg(&source)
-        .args(flags)
-        .status()
-        .unwrap();
-    assert!(status.success(), "cc {}", source.display());
+    // Several tests and test processes may do this at once.
+    let fresh = tempfile::tempdir_in(folder).unwrap();
+    let made = fresh.path().join(name);
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-Wall", "-Werror", "-o"]);
+    command.arg(&made).arg(&source).args(flags);
+    let is_compiled = command.status().is_ok_and(|status| status.success());
+    assert!(
+        is_compiled,
+        "{compiler} {} {flags:?} failed; `cargo xtask setup tests` installs what tests need",
+        source.display()
+    );
     let built = folder.join(name);
-    std::fs::rename(fresh, &built).unwrap();
+    std::fs::rename(made, &built).unwrap();
     built
 }

@@ -124,10 +124,11 @@ impl Whom {
         })
     }
 
-    /// Whether the rule is for this user. One without names is for every user.
+    /// Whether the rule is for this user, or for the owner of this subordinate uid. One without names is for every user.
     pub(crate) fn includes(&self, peer: &Peer) -> bool {
         (self.uids.is_empty() && self.gids.is_empty())
             || self.uids.contains(&peer.uid)
+            || self.uids.contains(&peer.account)
             || self.gids.iter().any(|gid| peer.groups.contains(gid))
     }
 }

@@ -23,10 +23,11 @@ use std::path::PathBuf;
                   MAPPER_LOG sets what is logged, such as debug or mapperd=debug,warn."
 )]
 pub(crate) struct Args {
-    /// Manage this user's programs by thread affinity, with a socket under XDG_RUNTIME_DIR
+    /// Manage this user's programs by thread affinity, with a socket in a directory of the user's
     #[arg(long, global = true)]
     pub(crate) user: bool,
-    /// Listen here [default: /run/mapper/mapper.sock, with --user $XDG_RUNTIME_DIR/mapper/mapper.sock]
+    /// Listen here [default: /run/mapper/mapper.sock, with --user $XDG_RUNTIME_DIR/mapper/mapper.sock,
+    /// without that variable in /run/user/UID or /tmp/mapper-UID]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Read settings from this file [default: /etc/mapper/mapper.toml, with --user
@@ -62,13 +63,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// Keep here what outlives a restart [default: $STATE_DIRECTORY, with --user
-    /// $XDG_RUNTIME_DIR/mapper/state]
+    /// state beside the socket]
     #[arg(long, value_name = "PATH")]
     pub(crate) state_dir: Option<PathBuf>,
     /// Thresholds that `mapperd calibrate` measured on this machine [default: /var/lib/mapper/machine.toml, with
     /// --user $XDG_STATE_HOME/mapper/machine.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) machine_profile: Option<PathBuf>,
+    /// Stop when nothing was managed for so many seconds [default: never; mapper-launch starts daemons with 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) stop_when_idle: Option<u32>,
     /// Read the settings, say whether they are right, and do nothing else
     #[arg(long)]
     pub(crate) check_config: bool,

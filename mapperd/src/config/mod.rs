@@ -1,6 +1,7 @@
 //! The command line, the configuration file and their defaults. A value that was read is valid.
 
 pub(crate) mod access;
+pub(crate) mod accounts;
 pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod former_places;

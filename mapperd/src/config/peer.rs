@@ -6,6 +6,8 @@ use std::sync::Arc;
 pub(crate) struct Peer {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
+    /// The uid whose quotas it counts against ([`accounts`](crate::config::accounts)).
+    pub(crate) account: u32,
     /// Its groups when it connected.
     pub(crate) groups: Arc<[u32]>,
 }
@@ -16,6 +18,7 @@ impl Peer {
         Self {
             pid: 1,
             uid,
+            account: uid,
             groups: groups.into(),
         }
     }

@@ -13,6 +13,7 @@ use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use mapper_pipeline::{OverheadBudget, PipelineConfig};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const SYSTEM_CONFIG: &str = "/etc/mapper/mapper.toml";
 
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     /// The rules that mapper is delivered with.
     pub(crate) shipped_programs: ProgramRules,
     pub(crate) metrics: MetricsConfig,
+    /// Stop after so long without anything to manage.
+    pub(crate) stop_when_idle: Option<Duration>,
     /// What the file gives at a former place.
     pub(crate) moved: Vec<Moved>,
     read_from: Option<PathBuf>,
@@ -107,10 +110,11 @@ impl Settings {
             map: expert.placement,
             machine: expert.machine,
         };
-        let socket = match args.socket.or(file.socket) {
-            Some(socket) => socket,
-            None => default_socket(audience)?,
+        let usual_socket = || match audience {
+            Audience::Everybody => SYSTEM_SOCKET.into(),
+            Audience::Owner => Surroundings::of_process().user_socket(),
         };
+        let socket = args.socket.or(file.socket).unwrap_or_else(usual_socket);
         let enforcer = args.enforcer.or(file.enforcer).unwrap_or(match audience {
             Audience::Everybody => EnforcerChoice::Auto,
             Audience::Owner => EnforcerChoice::Affinity,
@@ -135,6 +139,7 @@ impl Settings {
             shipped_programs: ProgramRules::shipped()
                 .context("read the shipped list of programs")?,
             metrics: file.metrics,
+            stop_when_idle: args.stop_when_idle.map(|s| Duration::from_secs(s.into())),
             moved: file.moved,
             read_from: None,
             sources,
@@ -152,20 +157,9 @@ fn default_state_dir(audience: Audience) -> Option<PathBuf> {
     // Several are separated by colons; the unit has one.
     variable("STATE_DIRECTORY").or_else(|| match audience {
         Audience::Everybody => None,
-        // The state is worth nothing after a reboot, which is how long this directory lasts.
-        Audience::Owner => Some(variable("XDG_RUNTIME_DIR")?.join("mapper/state")),
+        // The state is worth nothing after a reboot, and this directory lasts as long.
+        Audience::Owner => Some(Surroundings::of_process().user_dir.join("state")),
     })
-}
-
-fn default_socket(audience: Audience) -> anyhow::Result<PathBuf> {
-    if audience == Audience::Everybody {
-        return Ok(SYSTEM_SOCKET.into());
-    }
-    let socket = Surroundings::of_process().user_socket();
-    socket.context(
-        "XDG_RUNTIME_DIR is not set, so there is no place for the socket of a user's daemon; set it, or \
-         name one with --socket",
-    )
 }
 
 /// The file to read: the one named, else the usual one if it exists.

@@ -4,6 +4,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::origin::Origin;
+use crate::registry::page;
 use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
 use mapper_host::chain;
@@ -26,6 +27,12 @@ pub(crate) fn let_go(
     registry.ended.add(&gone);
     let own_mask = gone.record.own_mask.take();
     let cpus = own_mask.unwrap_or_else(|| machine.unmanaged_cpus(decider.topology()));
+    if let Some(page) = &mut gone.page {
+        // Its processes may run on.
+        let all = cpus.len();
+        let allocation = page::allocation(&cpus, &gone.record.spec, decider.topology(), all);
+        page.writer.publish(&allocation);
+    }
     let released = machine.enforcer.release(app, &cpus, why);
     let trouble = released.err().map(|error| chain(&error));
     if !matches!(gone.record.origin, Origin::Launched { .. })

@@ -8,6 +8,7 @@ use crate::registry::page;
 use crate::telemetry::Telemetry;
 use mapper_host::chain;
 use mapper_model::{Action, AppId, CpuSet, NodeId, Plan, PlannedApp};
+use std::collections::BTreeSet;
 
 /// Enforces a plan: first every change of CPUs in the plan's order, then memory, which the kernel moves slowly.
 pub(crate) fn enforce(
@@ -30,6 +31,7 @@ pub(crate) fn enforce(
             telemetry,
         );
     }
+    let moved: BTreeSet<AppId> = plan.actions.iter().map(Action::app).collect();
     for planned in &plan.apps {
         let Some(app) = registry.get_mut(planned.app) else {
             continue;
@@ -37,8 +39,7 @@ pub(crate) fn enforce(
         if app.fixed().is_some() {
             continue;
         }
-        let mut actions = plan.actions.iter();
-        if actions.any(|action| action.app() == planned.app) {
+        if moved.contains(&planned.app) {
             read_back(app, planned, machine);
         }
         publish(app, planned, machine, decider);

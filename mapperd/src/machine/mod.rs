@@ -10,6 +10,7 @@ pub(crate) mod sleep;
 pub(crate) mod surroundings;
 pub(crate) mod watch;
 
+use crate::config::accounts::Accounts;
 use crate::registry::process::Process;
 use crate::socket::message::Sender;
 use mapper_control::schema::Selection;
@@ -35,6 +36,8 @@ pub(crate) struct Machine {
     pub(crate) usable_cpus: UsableCpus,
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) proc: ProcFs,
+    /// Whose quotas each uid counts against.
+    pub(crate) accounts: Accounts,
     /// Where watches report that processes have ended.
     pub(crate) sender: Sender,
     /// CPUs that may be assigned, as of the last decision.

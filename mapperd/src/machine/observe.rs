@@ -47,8 +47,10 @@ fn observe_one(
     }
     let tasks = machine.enforcer.tasks(id);
     let group = machine.enforcer.group(id);
+    let account = machine.accounts.of(app.record.requested_by());
     let subject = Subject {
         app: id,
+        account,
         tasks: &tasks,
         cpus: &app.effective,
         group: group.as_deref(),
@@ -88,9 +90,9 @@ fn observe_one(
 
 /// How many of these threads, or of the first of them, run or wait for a CPU.
 fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
-    let runs = |thread: &&ThreadId| proc.stat(thread.0).is_ok_and(|stat| stat.state == 'R');
     let read = threads.iter().take(THREADS_READ);
-    read.filter(runs).map(|_| 1).sum()
+    read.map(|thread| u32::from(proc.is_runnable(*thread)))
+        .sum()
 }
 
 /// The assignable CPUs without those of applications that the operator placed; all of them, if none would be left.

@@ -9,17 +9,21 @@ pub(crate) mod pending;
 pub(crate) mod process;
 pub(crate) mod provenance;
 
+use crate::config::accounts::Accounts;
 use app::{App, Lease};
 use ended::EndedReports;
 use mapper_model::{AppId, AppName, CpuSet};
-use pending::Pending;
-use std::collections::BTreeSet;
+use pending::{Pending, Unanswered};
+use std::collections::{BTreeSet, HashSet};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
+    /// In the order of their numbers.
     pub(crate) apps: Vec<App>,
     /// Launches that wait for others that arrive with them.
     pub(crate) pending: Vec<Pending>,
+    /// Launches that are placed and wait to be saved.
+    pub(crate) unanswered: Vec<Unanswered>,
     pub(crate) next_app: AppId,
     /// Released applications of which processes could not be moved back: those stay in the group, unmanaged.
     pub(crate) released: BTreeSet<AppId>,
@@ -33,6 +37,7 @@ impl Registry {
         Self {
             apps: Vec::new(),
             pending: Vec::new(),
+            unanswered: Vec::new(),
             next_app: AppId(1),
             released: BTreeSet::new(),
             may_have_ended: BTreeSet::new(),
@@ -41,16 +46,21 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, id: AppId) -> Option<&App> {
-        self.apps.iter().find(|app| app.record.id == id)
+        self.place(id).map(|place| &self.apps[place])
     }
 
     pub(crate) fn get_mut(&mut self, id: AppId) -> Option<&mut App> {
-        self.apps.iter_mut().find(|app| app.record.id == id)
+        self.place(id).map(|place| &mut self.apps[place])
+    }
+
+    fn place(&self, id: AppId) -> Option<usize> {
+        let place = self.apps.binary_search_by_key(&id, |app| app.record.id);
+        place.ok()
     }
 
     pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
-        let place = self.apps.iter().position(|app| app.record.id == id)?;
-        Some(self.apps.remove(place))
+        self.may_have_ended.remove(&id);
+        Some(self.apps.remove(self.place(id)?))
     }
 
     /// A number that no application has had.
@@ -73,11 +83,11 @@ impl Registry {
     }
 
     /// How many applications and waiting launches count against a user's quota.
-    pub(crate) fn count_of(&self, uid: u32) -> usize {
-        let apps = self.apps.iter();
-        let apps = apps.filter(|app| app.record.requested_by() == uid);
-        let pending = self.pending.iter();
-        apps.count() + pending.filter(|p| p.launch.peer.uid == uid).count()
+    pub(crate) fn count_of(&self, account: u32, accounts: &Accounts) -> usize {
+        let apps = self.apps.iter().map(|app| app.record.requested_by());
+        let pending = self.pending.iter().map(|p| p.launch.peer.uid);
+        let uids = apps.chain(pending);
+        uids.filter(|uid| accounts.of(*uid) == account).count()
     }
 
     /// Those of these CPUs that no application holds.
@@ -91,7 +101,9 @@ impl Registry {
 
     /// The name, with a number added if it is taken.
     pub(crate) fn unique_name(&self, wanted: AppName) -> AppName {
-        let taken = |name: &AppName| self.apps.iter().any(|app| app.record.spec.name == *name);
+        let names = self.apps.iter().map(|app| &app.record.spec.name);
+        let names: HashSet<&AppName> = names.collect();
+        let taken = |name: &AppName| names.contains(name);
         if !taken(&wanted) {
             return wanted;
         }

@@ -4,7 +4,7 @@ use crate::config::peer::Peer;
 use crate::registry::provenance::Provenance;
 use crate::socket::message::Answer;
 use mapper_control::schema::{LaunchRequest, Partition, RuntimeChoice, Terms};
-use mapper_model::AppSpec;
+use mapper_model::{AppId, AppSpec};
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
 
@@ -31,4 +31,19 @@ pub(crate) struct Launch {
 pub(crate) struct Pending {
     pub(crate) launch: Launch,
     pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// An application that was launched and placed, and whose launcher waits for the answer until it is saved.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) id: AppId,
+    pub(crate) terms: Terms,
+}
+
+/// A launch that is answered once the state with this number is saved.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    pub(crate) admitted: Admitted,
+    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) state: u64,
 }

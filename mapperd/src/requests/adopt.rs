@@ -11,6 +11,7 @@
 //! Adopted applications have no lease: they are managed until their last process ends, or until the user who
 //! adopted them or the administrator releases them.
 
+use crate::config::accounts::is_privileged;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
@@ -20,7 +21,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::{Adoption, Origin};
 use crate::requests::permit::{
-    Permit, check_cpus, internal, invalid, is_privileged, no_process, not_permitted, open_process,
+    Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
 };
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
@@ -35,6 +36,9 @@ use std::time::Duration;
 
 /// The most processes that an ordinary user may have moved by one call, for which decisions wait.
 const LARGEST_TREE: usize = 512;
+
+/// The most threads of all of them.
+const MOST_THREADS: u32 = 4096;
 
 /// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
@@ -55,7 +59,7 @@ pub(crate) fn prepare(
     machine: &mut Machine,
 ) -> Result<Prepared, ErrorReply> {
     let permit = Permit::of(peer, settings);
-    permit.check_caller(registry)?;
+    permit.check_caller(registry, machine)?;
     permit.check_memory(request.memory, machine.enforcer.capabilities().memory)?;
     if request.memory == MemoryPolicy::Interleave {
         return Err(invalid(
@@ -67,7 +71,7 @@ pub(crate) fn prepare(
     let target = request.target;
     let process = match &target {
         AdoptTarget::Pid(pid) => Some(check_process(peer, *pid, registry, machine)?),
-        AdoptTarget::Unit(_) if !is_privileged(peer) => {
+        AdoptTarget::Unit(_) if !is_privileged(peer.uid) => {
             return Err(not_permitted(format!(
                 "{target} is not user {}'s to adopt: only root and the daemon's user may adopt \
                  units; adopt a process of your own (--pid)",
@@ -87,7 +91,8 @@ pub(crate) fn prepare(
     let adoptee = Adoptee {
         app: registry.new_id(),
         target: of_host(&target),
-        owner: (!is_privileged(peer)).then_some(peer.uid),
+        owner: (!is_privileged(peer.uid)).then_some(peer.uid),
+        account: peer.account,
         usable: machine.usable.clone(),
     };
     let adopted = machine.enforcer.adopt(&adoptee);
@@ -191,7 +196,7 @@ fn check_process(
     }
     let process = open_process(pid)?;
     // First, as it is cheap: a request for another user's process causes no work.
-    if !is_privileged(peer) {
+    if !is_privileged(peer.uid) {
         check_owner(peer, pid, pid, &machine.proc)?;
     }
     if registry.is_pending(pid) {
@@ -201,12 +206,10 @@ fn check_process(
     if let Err(error) = machine.enforcer.refresh() {
         tracing::warn!("processes not read: {}", chain(&error));
     }
-    for app in registry.apps.iter().map(|app| app.record.id) {
-        if machine.enforcer.tasks(app).processes.contains(&pid) {
-            return Err(not_permitted(format!(
-                "process {pid} is already managed, as part of application {app}; release that first"
-            )));
-        }
+    if let Some(app) = machine.enforcer.owner(pid) {
+        return Err(not_permitted(format!(
+            "process {pid} is already managed, as part of application {app}; release that first"
+        )));
     }
     let all = machine.proc.processes();
     let all = all.map_err(|error| internal(chain(&error)))?;
@@ -219,8 +222,9 @@ fn check_process(
             "process {pid} is a kernel thread; give the pid of a program"
         )));
     }
-    if !is_privileged(peer) {
+    if !is_privileged(peer.uid) {
         may_move(pid, tree.len())?;
+        may_move_threads(pid, tree.iter().map(|member| member.threads).sum())?;
         for member in &tree {
             check_owner(peer, pid, member.pid, &machine.proc)?;
         }
@@ -294,6 +298,17 @@ fn may_move(first: u32, processes: usize) -> Result<(), ErrorReply> {
     )))
 }
 
+/// Whether an ordinary user may have so many threads moved: the kernel moves each by itself.
+fn may_move_threads(first: u32, threads: u32) -> Result<(), ErrorReply> {
+    if threads <= MOST_THREADS {
+        return Ok(());
+    }
+    Err(not_permitted(format!(
+        "process {first} and its descendants have {threads} threads, more than the {MOST_THREADS} that a user may \
+         have moved at once; launch it with mapper-launch, or ask root"
+    )))
+}
+
 fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
     match target {
         AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
@@ -335,5 +350,8 @@ mod tests {
         assert!(may_move(7, LARGEST_TREE).is_ok());
         let refused = may_move(7, LARGEST_TREE + 1).unwrap_err();
         assert_says(&refused, &["has 512 descendants", "--cgroup"]);
+        assert!(may_move_threads(7, MOST_THREADS).is_ok());
+        let refused = may_move_threads(7, MOST_THREADS + 1).unwrap_err();
+        assert_says(&refused, &["4097 threads", "mapper-launch"]);
     }
 }

@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
-use crate::registry::pending::{Launch, Settlement};
+use crate::registry::pending::{Admitted, Launch, Settlement};
 use crate::requests::permit::{
     Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
 };
@@ -22,12 +22,11 @@ use crate::requests::terms;
 use crate::socket::message::{Answer, Served};
 use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
-use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice, Terms};
+use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, Newcomer};
-use mapper_model::{AppId, CpuSet, ThreadId};
-use std::collections::BTreeSet;
+use mapper_model::{CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The most ancestors of a launcher that are checked.
@@ -43,7 +42,7 @@ pub(crate) fn check(
     machine: &Machine,
 ) -> Result<Launch, ErrorReply> {
     let permit = Permit::of(&peer, settings);
-    permit.check_caller(registry)?;
+    permit.check_caller(registry, machine)?;
     let process = check_process(&peer, request.pid, registry, machine)?;
     let mut settlement = terms::settle(
         &settings.programs,
@@ -129,13 +128,6 @@ fn check_partition(
     }
 }
 
-/// An application that waits for the decision that places it.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) id: AppId,
-    terms: Terms,
-}
-
 /// Takes a launch under management. The next decision assigns its CPUs.
 pub(crate) fn admit(
     launch: Launch,
@@ -162,6 +154,7 @@ pub(crate) fn admit(
         app: id,
         first_process: request.pid,
         launcher: peer.pid,
+        account: peer.account,
     };
     // The launch has waited since it was checked. If its process ended meanwhile, its pid may be another's now,
     // also another user's.
@@ -221,13 +214,9 @@ fn mask_of_launch(
     launcher: u32,
     first: u32,
     registry: &Registry,
-    machine: &mut Machine,
+    machine: &Machine,
 ) -> Option<CpuSet> {
     let own = machine.own_mask(&[ThreadId(first)])?;
-    let mut managed = BTreeSet::new();
-    for app in &registry.apps {
-        managed.extend(machine.enforcer.tasks(app.record.id).processes);
-    }
     // The launcher may have been started since processes were last read, but not what started it. Orphans of an
     // application are children of its launcher.
     let parent = |pid: &u32| machine.proc.stat(*pid).ok().map(|stat| stat.parent);
@@ -237,9 +226,10 @@ fn mask_of_launch(
         let mut launchers = launchers.filter_map(|app| app.record.origin.launcher());
         launchers.any(|launcher| launcher.pid == pid)
     };
+    let managed = |pid| machine.enforcer.owner(pid).is_some();
     let inherited = line
         .enumerate()
-        .any(|(nth, pid)| pid != 0 && (managed.contains(&pid) || (nth > 0 && launched(pid))));
+        .any(|(nth, pid)| pid != 0 && (managed(pid) || (nth > 0 && launched(pid))));
     (!inherited).then_some(own)
 }
 

@@ -4,6 +4,7 @@
 //! ([`access`](crate::config::access)). Root and the daemon's user are privileged.
 
 use crate::config::access::{AccessRule, MemoryGrant, See};
+use crate::config::accounts::is_privileged;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::config::types::Audience;
@@ -22,9 +23,8 @@ use std::os::fd::OwnedFd;
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
 
-pub(crate) fn is_privileged(peer: &Peer) -> bool {
-    peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw()
-}
+/// Of these, reserved for root and the daemon's user.
+const RESERVED: usize = 64;
 
 pub(crate) const fn not_permitted(message: String) -> ErrorReply {
     ErrorReply::NotPermitted { message }
@@ -62,20 +62,25 @@ impl<'a> Permit<'a> {
         Self {
             peer,
             audience: settings.audience,
-            grant: (!is_privileged(peer)).then(|| settings.access.grant(peer)),
+            grant: (!is_privileged(peer.uid)).then(|| settings.access.grant(peer)),
         }
     }
 
     /// Whether this client may have one more application managed.
-    pub(crate) fn check_caller(&self, registry: &Registry) -> Result<(), ErrorReply> {
+    pub(crate) fn check_caller(
+        &self,
+        registry: &Registry,
+        machine: &Machine,
+    ) -> Result<(), ErrorReply> {
         let (uid, owner) = (self.peer.uid, rustix::process::geteuid().as_raw());
         if self.audience == Audience::Owner && uid != owner {
             return Err(not_permitted(format!(
                 "this daemon serves user {owner} alone, not user {uid}"
             )));
         }
-        has_room(registry.apps.len() + registry.pending.len())?;
-        self.one_more(registry.count_of(uid))
+        let own = registry.count_of(self.peer.account, &machine.accounts);
+        self.one_more(own)?;
+        self.has_room(registry.apps.len() + registry.pending.len(), own)
     }
 
     pub(crate) fn check_reload(&self) -> Result<(), ErrorReply> {
@@ -154,6 +159,28 @@ impl<'a> Permit<'a> {
         Ok(())
     }
 
+    /// Whether one more application can be managed beside so many, of which the user has `own`. Nobody has more than
+    /// half of what the others leave; the last places are root's.
+    fn has_room(&self, applications: usize, own: usize) -> Result<(), ErrorReply> {
+        let limit = match self.grant {
+            None => APPLICATIONS,
+            Some(_) => APPLICATIONS - RESERVED,
+        };
+        let free = limit.saturating_sub(applications);
+        if free > 0 && (self.grant.is_none() || 2 * own <= free) {
+            return Ok(());
+        }
+        let message = match free {
+            0 => format!("{applications} applications are already managed; end some, or wait"),
+            _ => format!(
+                "user {} has {own} applications, and only {free} more can be managed for all users; end \
+                 some, or wait",
+                self.peer.account
+            ),
+        };
+        Err(ErrorReply::Unavailable { message })
+    }
+
     /// Checks a request against the grant. Lowers the bound on CPUs, and the promise unless the user `asked` for it: the
     /// default or a rule's.
     pub(crate) fn check_spec(
@@ -209,16 +236,6 @@ pub(crate) fn check_cpus(asked: CpuRange, machine: &Machine) -> Result<(), Error
     )))
 }
 
-/// Whether one more application can be managed beside so many.
-fn has_room(applications: usize) -> Result<(), ErrorReply> {
-    if applications < APPLICATIONS {
-        return Ok(());
-    }
-    Err(ErrorReply::Unavailable {
-        message: format!("{APPLICATIONS} applications are already managed"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,11 +243,31 @@ mod tests {
     use mapper_model::{AppName, Weight};
 
     #[test]
-    fn the_number_of_applications_is_limited() {
-        assert!(has_room(APPLICATIONS - 1).is_ok());
-        let refused = has_room(APPLICATIONS).unwrap_err();
+    fn nobody_has_more_applications_than_half_of_what_is_free_and_the_last_are_roots() {
+        let root = Permit {
+            peer: &Peer::of(0, &[]),
+            audience: Audience::Everybody,
+            grant: None,
+        };
+        assert!(root.has_room(APPLICATIONS - 1, APPLICATIONS - 1).is_ok());
+        let refused = root.has_room(APPLICATIONS, 0).unwrap_err();
         assert!(matches!(refused, ErrorReply::Unavailable { .. }));
         assert_says(&refused, &["1024"]);
+        with_permit(&AccessRule::default(), |user| {
+            let limit = APPLICATIONS - RESERVED;
+            for (applications, own, room) in [
+                (limit - 1, 0, true),
+                (limit, 0, false),
+                (limit - 1, 1, false),
+                (limit / 3, limit / 3, true),
+                (limit / 2, limit / 2, false),
+                (limit - 128, 64, true),
+                (limit - 127, 64, false),
+            ] {
+                let checked = user.has_room(applications, own);
+                assert_eq!(checked.is_ok(), room, "{applications} {own}");
+            }
+        });
     }
 
     fn with_permit<T>(grant: &AccessRule, test: impl FnOnce(&Permit<'_>) -> T) -> T {

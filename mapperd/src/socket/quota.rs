@@ -1,122 +1,419 @@
 //! Quotas of each user on the socket.
 //!
 //! One user must not use up connections and decisions for all others, by mistake (a script that launches in a loop)
-//! or on purpose. So each user has a number of connections and a rate of calls. Faster calls are delayed, not
-//! refused, so that a burst of launches is only slower. Root, and whoever runs the daemon, is bounded only by the totals.
+//! or on purpose. Root and the user of the daemon are bounded only by the number of all connections. Of others,
 //!
-//! Memory is bounded by the connections: a user without any is forgotten when the delay has passed.
+//! - nobody holds more *connections* than half of what is free, so that no number of users leaves others none, and the
+//!   last are reserved for root;
+//! - the *time* that a user's connections, calls and ends of programs take is measured and charged. Who is in debt waits,
+//!   so that a burst of launches is only slower, and all in debt together get a part of the time. Who is far in debt
+//!   cannot connect;
+//! - long requests and unread replies take *memory*, of which nobody gets more than half of what is free;
+//! - few calls are with the daemon at a time (*turns*), and the next is that of the user with the fewest there and the
+//!   least debt, so that a newcomer does not wait behind another's hundreds.
+//!
+//! A user is an [account](crate::config::accounts). Memory is bounded by the connections: a user without any is
+//! forgotten when the debt is paid.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::config::accounts::is_privileged;
+use crate::memory;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Connections that may be open at a time, if there are as many descriptors.
+const CONNECTIONS: usize = 4096;
+
+/// Of these, reserved for root and the daemon's user.
+const RESERVED: usize = 128;
 
 /// Connections that one user may have open at a time.
-const CONNECTIONS: usize = 256;
+const OWN_CONNECTIONS: usize = 256;
 
-/// Calls that a user may make in a row.
-const BURST: f64 = 200.0;
+/// Seconds that a user's calls may take at once.
+const BURST: f64 = 0.5;
 
-/// Calls per second that a user may make continuously.
-const CALLS_PER_S: f64 = 100.0;
+/// The part of the time that all users in debt get together.
+const SHARE: f64 = 0.5;
 
-/// An adoption counts as much as this many calls: all others wait up to 200 ms while the state is saved, so that
-/// one user's adoptions take at most half of their time.
-const ADOPTION: f64 = 40.0;
+/// What a connection is charged, in seconds: ten times what it takes, since others wait behind it unserved.
+const CONNECTION: f64 = 1e-3;
 
-/// The kind of call, by how long it keeps others waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    /// Anything but an adoption.
-    Call,
-    Adoption,
-}
+/// What a call takes beside what the daemon measures, in seconds.
+const OVERHEAD: f64 = 50e-6;
+
+/// Who would wait longer for a call cannot connect. Launchers wait for twice as long.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of long requests and of replies that clients do not read, for all users and for one.
+const BYTES: usize = 16 << 20;
+const OWN_BYTES: usize = 1 << 20;
+
+/// Calls of users that are with the daemon at a time: a newcomer's and root's wait behind as many at most.
+const TURNS: usize = 16;
 
 /// So many users are remembered before those without connections are removed.
 const REMEMBERED: usize = 1024;
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Quotas(Arc<Mutex<HashMap<u32, Used>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Quotas(Arc<Mutex<State>>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
+struct State {
+    /// Connections that may be open.
+    places: usize,
+    /// Connections of root and the daemon's user.
+    privileged: usize,
+    /// Those of all others.
+    ordinary: usize,
+    /// Turns that are free.
+    turns: usize,
+    /// Bytes that are free.
+    bytes: usize,
+    users: HashMap<u32, Used>,
+}
+
+#[derive(Debug)]
 struct Used {
     connections: usize,
-    /// Calls that can still be made without waiting.
-    calls: f64,
+    /// Seconds that calls may take without waiting; below zero a debt.
+    seconds: f64,
     until: Instant,
+    /// What a call is expected to take, charged before it begins.
+    expected: f64,
+    /// The part of `seconds` that was charged for calls which have not begun.
+    reserved: f64,
+    /// What was charged since the last call ended.
+    charged: f64,
+    /// Calls that are with the daemon.
+    running: usize,
+    /// Bytes held.
+    bytes: usize,
+    /// Those that wait for a turn.
+    waiting: VecDeque<oneshot::Sender<()>>,
 }
 
 impl Used {
     fn fresh(now: Instant) -> Self {
         Self {
             connections: 0,
-            calls: BURST,
+            seconds: BURST,
             until: now,
+            expected: 0.0,
+            reserved: 0.0,
+            charged: 0.0,
+            running: 0,
+            bytes: 0,
+            waiting: VecDeque::new(),
         }
     }
 
-    fn fill_up(&mut self, now: Instant) {
+    fn fill_up(&mut self, now: Instant, rate: f64) {
         let passed = now.saturating_duration_since(self.until);
-        self.calls = (self.calls + passed.as_secs_f64() * CALLS_PER_S).min(BURST);
+        self.seconds = (self.seconds + passed.as_secs_f64() * rate).min(BURST);
         self.until = now;
     }
+
+    fn wait(&self, rate: f64) -> Duration {
+        until_paid(-self.seconds, rate)
+    }
+}
+
+fn until_paid(debt: f64, rate: f64) -> Duration {
+    Duration::try_from_secs_f64(debt.max(0.0) / rate).unwrap_or(Duration::MAX)
 }
 
 /// One connection of a user. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Place {
     quotas: Quotas,
-    uid: u32,
+    /// `None`: no quotas apply.
+    account: Option<u32>,
 }
 
-/// Whether a user is root or runs this daemon, who could stop it anyway.
-fn is_exempt(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
+/// Why a connection is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("user {0} has too many connections open; close some, or wait")]
+    TooMany(u32),
+    #[error("too many connections are open; try again later")]
+    Full,
+    #[error("the calls of user {0} take too much time; try again later")]
+    TooFast(u32),
+}
+
+impl State {
+    /// The part of the time that each user in debt gets. Also those pay who do not come any more.
+    fn rate(&mut self, now: Instant) -> f64 {
+        let users = self.users.values_mut();
+        let mut in_debt: Vec<&mut Used> = users.filter(|used| used.seconds < 0.0).collect();
+        let rate = SHARE / in_debt.len().max(1) as f64;
+        in_debt.iter_mut().for_each(|used| used.fill_up(now, rate));
+        in_debt.retain(|used| used.seconds < 0.0);
+        SHARE / in_debt.len().max(1) as f64
+    }
+
+    fn user(&mut self, account: u32, now: Instant) -> (&mut Used, f64) {
+        let rate = self.rate(now);
+        let fresh = || Used::fresh(now);
+        let used = self.users.entry(account).or_insert_with(fresh);
+        used.fill_up(now, rate);
+        (used, rate)
+    }
+
+    /// Charges a call as much as it is expected to take; returns that, in seconds.
+    fn call(&mut self, account: u32, now: Instant) -> f64 {
+        let (used, _) = self.user(account, now);
+        used.seconds -= used.expected;
+        used.reserved += used.expected;
+        used.expected
+    }
+
+    /// How long a call has to wait until it is paid, with those that came before it.
+    fn wait(&mut self, account: u32, now: Instant) -> Duration {
+        let (used, rate) = self.user(account, now);
+        used.wait(rate)
+    }
+
+    /// A call that has a turn begins; or returns how long it still has to wait, since those that ran before it took
+    /// longer than was expected.
+    fn begin(&mut self, account: u32, before: f64, now: Instant) -> Duration {
+        let (used, rate) = self.user(account, now);
+        let wait = until_paid(-(used.seconds + used.reserved), rate);
+        if wait.is_zero() {
+            used.reserved = (used.reserved - before).max(0.0);
+        }
+        wait
+    }
+
+    /// A turn for a call, or what says when it has one.
+    fn queue(&mut self, account: u32, now: Instant) -> oneshot::Receiver<()> {
+        let (granted, grant) = oneshot::channel();
+        self.user(account, now).0.waiting.push_back(granted);
+        self.grant();
+        grant
+    }
+
+    /// Gives free turns to those that wait.
+    fn grant(&mut self) {
+        while self.turns > 0 {
+            let free = self.turns;
+            let waiting = self.users.values_mut();
+            let waiting =
+                waiting.filter(|used| !used.waiting.is_empty() && 2 * used.running <= free);
+            let next = waiting.min_by(|a, b| {
+                let fewer = a.running.cmp(&b.running);
+                fewer.then(b.seconds.total_cmp(&a.seconds))
+            });
+            let Some(next) = next else {
+                return;
+            };
+            // Who waited may have been dropped.
+            if next
+                .waiting
+                .pop_front()
+                .is_some_and(|granted| granted.send(()).is_ok())
+            {
+                next.running += 1;
+                self.turns -= 1;
+            }
+        }
+    }
+
+    /// A turn passes on.
+    fn pass_on(&mut self, account: u32, now: Instant) {
+        self.turns += 1;
+        let (used, _) = self.user(account, now);
+        used.running = used.running.saturating_sub(1);
+        self.grant();
+    }
+
+    /// A call has ended. It has cost what was charged meanwhile, and not what was charged before it began.
+    fn end(&mut self, account: u32, before: f64, now: Instant) {
+        let (used, _) = self.user(account, now);
+        used.seconds += before - OVERHEAD;
+        used.expected += (std::mem::take(&mut used.charged) - used.expected) / 8.0;
+        self.pass_on(account, now);
+    }
+
+    fn hold(&mut self, account: u32, bytes: usize, now: Instant) -> bool {
+        let free = self.bytes;
+        let (used, _) = self.user(account, now);
+        let within = used.bytes + bytes <= OWN_BYTES && 2 * used.bytes + bytes <= free;
+        // One reply may be longer than what a user may hold otherwise.
+        let permitted = within || used.bytes == 0 && bytes <= free;
+        if permitted {
+            used.bytes += bytes;
+            self.bytes -= bytes;
+        }
+        permitted
+    }
+
+    fn connect(&mut self, account: u32, now: Instant) -> Result<(), Refused> {
+        if self.users.len() >= REMEMBERED {
+            let rate = self.rate(now);
+            self.users.retain(|_, used| {
+                used.fill_up(now, rate);
+                used.connections > 0 || used.seconds < BURST
+            });
+        }
+        let taken = self.privileged.max(RESERVED) + self.ordinary;
+        let free = self.places.saturating_sub(taken);
+        let (used, rate) = self.user(account, now);
+        if used.wait(rate) > LONGEST_WAIT {
+            return Err(Refused::TooFast(account));
+        }
+        used.seconds -= CONNECTION;
+        match used.connections {
+            0 if free == 0 => return Err(Refused::Full),
+            own if own >= OWN_CONNECTIONS || 2 * own > free => {
+                return Err(Refused::TooMany(account));
+            }
+            _ => used.connections += 1,
+        }
+        self.ordinary += 1;
+        Ok(())
+    }
+}
+
+/// The parts of a time that users are charged for launches and ends, of which each is named by the uid and account whose it
+/// is. What these take themselves (`own`) is paid in full; the decision that follows in proportion to the user's
+/// applications, `apps_of` an account of `all`, since it takes longer for what others run, too.
+pub(crate) fn parts(
+    mut events: Vec<(u32, u32)>,
+    apps_of: impl Fn(u32) -> usize,
+    all: usize,
+    own: Duration,
+    decision: Duration,
+) -> Vec<(u32, u32, Duration)> {
+    events.sort_unstable();
+    // Those that ended are among no others any more.
+    let all = (all + events.len()) as f64;
+    let part = |of_one: &[(u32, u32)]| {
+        let (uid, account) = of_one[0];
+        let own = own.mul_f64(of_one.len() as f64 / events.len() as f64);
+        let apps = apps_of(account) + of_one.len();
+        (uid, account, own + decision.mul_f64(apps as f64 / all))
+    };
+    events.chunk_by(|a, b| a == b).map(part).collect()
 }
 
 impl Quotas {
-    /// One more connection; `None` when the user has as many as permitted.
-    pub(crate) fn connect(&self, uid: u32, now: Instant) -> Option<Place> {
-        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if users.len() >= REMEMBERED {
-            users.retain(|_, used| {
-                used.fill_up(now);
-                used.connections > 0 || used.calls < BURST
-            });
+    /// For a process that may have so many descriptors open, of which connections get a quarter.
+    pub(crate) fn new(descriptors: u64) -> Self {
+        let places = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
+        Self(Arc::new(Mutex::new(State {
+            places: places.clamp(2 * RESERVED, CONNECTIONS),
+            privileged: 0,
+            ordinary: 0,
+            turns: TURNS,
+            bytes: BYTES,
+            users: HashMap::new(),
+        })))
+    }
+
+    /// Charges a user for time that calls or ends of programs have taken.
+    pub(crate) fn charge(&self, uid: u32, account: u32, taken: Duration) {
+        if !is_privileged(uid) {
+            let mut state = self.state();
+            let (used, _) = state.user(account, Instant::now());
+            used.seconds -= taken.as_secs_f64();
+            used.charged += taken.as_secs_f64();
         }
-        let used = users.entry(uid).or_insert_with(|| Used::fresh(now));
-        if !is_exempt(uid) && used.connections >= CONNECTIONS {
-            return None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more connection of this uid, which counts against the quotas of `account`.
+    pub(crate) fn connect(&self, uid: u32, account: u32, now: Instant) -> Result<Place, Refused> {
+        let mut state = self.state();
+        let account = (!is_privileged(uid)).then_some(account);
+        match account {
+            Some(account) => state.connect(account, now)?,
+            None if state.privileged + state.ordinary >= state.places => return Err(Refused::Full),
+            None => state.privileged += 1,
         }
-        used.connections += 1;
-        Some(Place {
+        Ok(Place {
             quotas: self.clone(),
-            uid,
+            account,
         })
     }
 }
 
 impl Place {
-    /// Counts a call. Returns how long it has to wait.
-    pub(crate) fn call(&self, asked: Asked, now: Instant) -> Duration {
-        if is_exempt(self.uid) {
-            return Duration::ZERO;
-        }
-        let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = users.entry(self.uid).or_insert_with(|| Used::fresh(now));
-        used.fill_up(now);
-        used.calls -= match asked {
-            Asked::Call => 1.0,
-            Asked::Adoption => ADOPTION,
+    /// Room for so many bytes; `None` if the user has no more.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
+        let mut state = self.quotas.state();
+        let permitted = |account| state.hold(account, bytes, Instant::now());
+        let held = || Held(self.quotas.clone(), self.account, bytes);
+        self.account.is_none_or(permitted).then(held)
+    }
+
+    /// Waits until a call of this connection may go to the daemon.
+    pub(crate) async fn turn(&self) -> Turn {
+        let Some(account) = self.account else {
+            return Turn(None);
         };
-        // Each connection has one call under way, so that the debt is bounded by the connections.
-        Duration::from_secs_f64((-used.calls).max(0.0) / CALLS_PER_S)
+        let before = self.quotas.state().call(account, Instant::now());
+        let mut wait = self.quotas.state().wait(account, Instant::now());
+        loop {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            let granted = self.quotas.state().queue(account, Instant::now());
+            // A user with connections is not forgotten, so that the answer comes.
+            let _ = granted.await;
+            let mut state = self.quotas.state();
+            wait = state.begin(account, before, Instant::now());
+            if wait.is_zero() {
+                drop(state);
+                return Turn(Some((self.quotas.clone(), account, before)));
+            }
+            state.pass_on(account, Instant::now());
+        }
+    }
+}
+
+/// A call that is with the daemon, of a user with quotas: which, and what it was charged before it began. Dropping it
+/// passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<(Quotas, u32, f64)>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some((quotas, account, before)) = self.0.take() {
+            quotas.state().end(account, before, Instant::now());
+        }
+    }
+}
+
+/// Bytes that are held for a user. Dropping it gives them back.
+#[derive(Debug)]
+pub(crate) struct Held(Quotas, Option<u32>, usize);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(account) = self.1 {
+            let mut state = self.0.state();
+            state.bytes += self.2;
+            state.user(account, Instant::now()).0.bytes -= self.2;
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut users = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = users.get_mut(&self.uid) {
+        memory::one_ended();
+        let mut state = self.quotas.state();
+        let Some(account) = self.account else {
+            state.privileged = state.privileged.saturating_sub(1);
+            return;
+        };
+        state.ordinary = state.ordinary.saturating_sub(1);
+        if let Some(used) = state.users.get_mut(&account) {
             used.connections = used.connections.saturating_sub(1);
         }
     }
@@ -131,61 +428,216 @@ mod tests {
         rustix::process::geteuid().as_raw() + 1000
     }
 
+    fn quotas() -> (Quotas, Instant) {
+        (Quotas::new(u64::MAX), Instant::now())
+    }
+
+    fn connect(quotas: &Quotas, uid: u32, now: Instant) -> Place {
+        quotas.connect(uid, uid, now).unwrap()
+    }
+
     #[test]
-    fn connections_are_limited_per_user_but_for_root_and_who_runs_the_daemon() {
-        let (quotas, now) = (Quotas::default(), Instant::now());
-        let mut held: Vec<_> = (0..CONNECTIONS)
-            .map(|_| quotas.connect(other_user(), now).unwrap())
-            .collect();
-        assert!(quotas.connect(other_user(), now).is_none());
-        assert!(quotas.connect(other_user() + 1, now).is_some());
+    fn connections_are_limited_per_user_but_for_root_and_the_user_of_the_daemon() {
+        let (quotas, now) = quotas();
+        let (user, neighbour) = (other_user(), other_user() + 1);
+        // Of several uids, one account.
+        let open = |nth| quotas.connect(user + 2 + nth, user, now).unwrap();
+        let mut held: Vec<_> = (0..OWN_CONNECTIONS as u32).map(open).collect();
+        let refused = quotas.connect(user, user, now).unwrap_err();
+        assert_eq!(refused, Refused::TooMany(user));
+        connect(&quotas, neighbour, now);
         held.pop();
-        assert!(quotas.connect(other_user(), now).is_some());
+        connect(&quotas, user, now);
         for exempt in [0, rustix::process::geteuid().as_raw()] {
-            let connect = |_| quotas.connect(exempt, now).unwrap();
-            let held: Vec<_> = (0..2 * CONNECTIONS).map(connect).collect();
-            let calls = (0..2 * BURST as u32).map(|_| held[0].call(Asked::Call, now));
-            assert_eq!(calls.max(), Some(Duration::ZERO));
+            let connect = |_| connect(&quotas, exempt, now);
+            let _held: Vec<_> = (0..2 * OWN_CONNECTIONS).map(connect).collect();
+            quotas.charge(exempt, exempt, Duration::from_secs(100));
+            connect(0);
         }
     }
 
     #[test]
-    fn a_burst_is_free_and_further_calls_wait() {
-        let (quotas, start) = (Quotas::default(), Instant::now());
-        let place = quotas.connect(other_user(), start).unwrap();
-        for _ in 0..BURST as u32 {
-            assert_eq!(place.call(Asked::Call, start), Duration::ZERO);
-        }
-        assert_eq!(
-            place.call(Asked::Call, start),
-            Duration::from_secs_f64(1.0 / CALLS_PER_S)
-        );
-        // Another connection of the same user uses the same quota.
-        let other = quotas.connect(other_user(), start).unwrap();
-        assert!(other.call(Asked::Call, start) > Duration::ZERO);
-        let later = start + Duration::from_secs(10);
-        assert_eq!(other.call(Asked::Call, later), Duration::ZERO);
+    fn many_users_leave_places_for_another_and_the_last_for_root() {
+        let (quotas, now) = quotas();
+        let fill = |uid| {
+            let more = std::iter::from_fn(|| quotas.connect(uid, uid, now).ok());
+            more.collect::<Vec<_>>()
+        };
+        let users = other_user()..;
+        let mut held: Vec<_> = users.clone().take(16).map(fill).collect();
+        assert!(fill(other_user() + 16).len() >= 32);
+        held.extend(users.skip(16).map(fill).take_while(|held| !held.is_empty()));
+        let all: usize = held.iter().map(Vec::len).sum();
+        assert_eq!(all, CONNECTIONS - RESERVED);
+        let refused = quotas.connect(other_user(), other_user() - 1, now);
+        assert_eq!(refused.unwrap_err(), Refused::Full);
+        assert_eq!(fill(0).len(), RESERVED);
+        // Few descriptors.
+        assert_eq!(Quotas::new(2048).state().places, 512);
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn time_beyond_a_burst_is_waited_for_and_shared_by_all_in_debt() {
+        let (quotas, now) = quotas();
+        let (user, neighbour) = (other_user(), other_user() + 1);
+        let _held = [user, neighbour].map(|uid| connect(&quotas, uid, now));
+        let mut state = quotas.state();
+        let mut wait = |uid, spent, now| {
+            state.user(uid, now).0.seconds -= spent;
+            state.call(uid, now);
+            state.wait(uid, now).as_secs_f64()
+        };
+        assert_eq!(wait(user, BURST - CONNECTION, now), 0.0);
+        let alone = wait(user, 0.1, now);
+        assert!((alone - 0.1 / SHARE).abs() < 1e-6, "{alone}");
+        let together = wait(neighbour, BURST - CONNECTION + 0.1, now);
+        assert!((together - 2.0 * 0.1 / SHARE).abs() < 1e-6, "{together}");
+        assert_eq!(wait(user, 0.0, now + Duration::from_secs(1)), 0.0);
     }
 
     #[test]
-    fn an_adoption_counts_for_as_many_calls_as_it_may_keep_others_waiting() {
-        let (quotas, mut now) = (Quotas::default(), Instant::now());
-        let (place, start) = (quotas.connect(other_user(), now).unwrap(), now);
-        let mut adoptions = 0;
-        while now - start < Duration::from_secs(60) {
-            now += place.call(Asked::Adoption, now);
-            adoptions += 1;
+    fn a_call_is_charged_before_it_begins_as_much_as_those_before_it_took() {
+        let (quotas, now) = quotas();
+        let user = other_user();
+        let _held = connect(&quotas, user, now);
+        for _ in 0..100 {
+            quotas.state().turns -= 1;
+            quotas.charge(user, user, MS);
+            let before = quotas.state().call(user, now);
+            quotas.state().end(user, before, now);
         }
-        // A burst of five, then five in two seconds; the last may fall on either side of the minute.
-        assert!((155..=156).contains(&adoptions), "{adoptions}");
+        let mut state = quotas.state();
+        let expected = state.user(user, now).0.expected;
+        assert!((expected - 1e-3).abs() < 1e-6, "{expected}");
+        // Calls at a time wait for one another, before any has cost anything.
+        (0..1000).for_each(|_| assert!(state.call(user, now) > 0.0));
+        assert!(state.wait(user, now) > Duration::from_secs(1));
+    }
+
+    #[test]
+    fn calls_that_were_expected_to_take_nothing_are_charged_what_they_took() {
+        let (quotas, now) = quotas();
+        let user = other_user();
+        let _held = connect(&quotas, user, now);
+        // All come before any has taken anything; the long ones run first.
+        let before: Vec<f64> = (0..200).map(|_| quotas.state().call(user, now)).collect();
+        for (place, before) in before.into_iter().enumerate() {
+            quotas.state().turns -= 1;
+            let wait = quotas.state().begin(user, before, now);
+            // Once the burst is used up, after 25, the next would wait.
+            let (before_end, after) = (place < 24, place > 30 && place < 120);
+            assert!(wait.is_zero() || !before_end, "{place}: {wait:?}");
+            assert!(!wait.is_zero() || !after, "{place}: {wait:?}");
+            if place < 120 {
+                quotas.charge(user, user, 20 * MS);
+            }
+            quotas.state().end(user, before, now);
+        }
+        let left = quotas.state().user(user, now).0.seconds;
+        // Some of 2.4 s was paid while the test ran.
+        assert!(left < -1.0, "{left}");
+    }
+
+    #[test]
+    fn launches_and_ends_pay_for_themselves_in_full_and_for_the_decision_in_part() {
+        // 64 applications of one user have ended beside 936 of others, one of them launched now.
+        let mut events = vec![(7, 7); 64];
+        events.push((8, 8));
+        let apps_of = |account| if account == 7 { 0 } else { 100 };
+        let parts = parts(events, apps_of, 936, 65 * MS, 1001 * MS);
+        let [(7, 7, ended), (8, 8, launched)] = parts[..] else {
+            panic!("{parts:?}");
+        };
+        assert!(ended.abs_diff(128 * MS) < MS, "{ended:?}");
+        assert!(launched.abs_diff(102 * MS) < MS, "{launched:?}");
+    }
+
+    #[test]
+    fn debtors_who_never_come_back_slow_nobody_down() {
+        let (quotas, now) = quotas();
+        for uid in 0..100 {
+            quotas.charge(
+                other_user() + uid,
+                other_user() + uid,
+                Duration::from_secs(1),
+            );
+        }
+        let mut state = quotas.state();
+        assert!(state.rate(now) < SHARE / 99.0);
+        // In debt together they pay no more than their part of the time.
+        assert!(state.rate(now + 60 * Duration::from_secs(1)) < SHARE / 99.0);
+        assert_eq!(state.rate(now + Duration::from_secs(3600)), SHARE);
+    }
+
+    #[test]
+    fn who_is_far_in_debt_cannot_connect_until_it_is_paid() {
+        let (quotas, now) = quotas();
+        let user = other_user();
+        quotas.charge(user, user, Duration::from_secs(4));
+        let refused = quotas.connect(user, user, now).unwrap_err();
+        assert_eq!(refused, Refused::TooFast(user));
+        connect(&quotas, user, now + Duration::from_secs(4));
+        // Connections alone are charged.
+        let mut tries = (0..10_000).map(|_| quotas.connect(user + 1, user + 1, now).map(drop));
+        assert!(tries.any(|tried| tried == Err(Refused::TooFast(user + 1))));
+    }
+
+    #[test]
+    fn a_newcomers_call_goes_before_those_that_wait_behind_a_flood() {
+        let (quotas, now) = quotas();
+        let (user, newcomer) = (other_user(), other_user() + 1);
+        let _held = [user, newcomer].map(|uid| connect(&quotas, uid, now));
+        let mut state = quotas.state();
+        let granted = |calls: &mut Vec<oneshot::Receiver<()>>| {
+            let before = calls.len();
+            calls.retain_mut(|call| call.try_recv().is_err());
+            before - calls.len()
+        };
+        let mut calls: Vec<_> = (0..1000).map(|_| state.queue(user, now)).collect();
+        // Never all.
+        let running = granted(&mut calls);
+        assert!(running < TURNS / 2, "{running}");
+        assert!(state.queue(newcomer, now).try_recv().is_ok());
+        state.end(newcomer, 0.0, now);
+        state.turns = 0;
+        let mut late = state.queue(newcomer, now);
+        state.end(user, 0.0, now);
+        assert!(late.try_recv().is_ok());
+        assert_eq!(granted(&mut calls), 0);
+        for _ in 0..running + 2000 {
+            state.turns = TURNS - 1;
+            state.end(user, 0.0, now);
+        }
+        granted(&mut calls);
+        assert!(calls.is_empty());
+    }
+
+    #[test]
+    fn nobody_holds_more_bytes_than_a_share_and_half_of_what_is_free() {
+        let (quotas, now) = quotas();
+        let hold = |uid, bytes| connect(&quotas, uid, now).hold(bytes);
+        let fill = |uid| std::iter::from_fn(|| hold(uid, 64 << 10)).collect::<Vec<_>>();
+        let users = other_user()..;
+        let held: Vec<_> = users.clone().take(16).map(fill).collect();
+        assert_eq!(held[0].len() * (64 << 10), OWN_BYTES);
+        assert!(held[15].len() >= 4, "{}", held[15].len());
+        assert!(hold(0, usize::MAX).is_some());
+        drop(held);
+        // A single long reply, and no other.
+        let long = hold(other_user(), 2 * OWN_BYTES).unwrap();
+        assert!(hold(other_user(), 1).is_none());
+        drop(long);
+        assert_eq!(quotas.state().bytes, BYTES);
     }
 
     #[test]
     fn users_without_connections_are_forgotten() {
-        let (quotas, now) = (Quotas::default(), Instant::now());
+        let (quotas, now) = quotas();
         for uid in 0..10 * REMEMBERED as u32 {
-            drop(quotas.connect(uid, now));
+            drop(connect(&quotas, uid, now + uid * 3 * MS));
         }
-        assert!(quotas.0.lock().unwrap().len() <= REMEMBERED);
+        assert!(quotas.state().users.len() <= REMEMBERED);
     }
 }

@@ -1,56 +1,127 @@
-//! The control socket: one task for each connection.
+//! The control socket: one thread, and on it one task for each connection.
+//!
+//! The thread accepts every connection, and answers at once where it refuses one. So what users connect, send and do not
+//! read costs the daemon's task nothing until it is a call.
 //!
 //! A connection task splits bytes into calls, passes them to the daemon and writes the answers back, one at a time.
 //! It holds at most one unfinished message of bounded size. Invalid input ends the connection; nothing a client
 //! sends ends the daemon. A connection on which a program was launched is that application's lease: the daemon is
 //! notified when it closes.
 
+use crate::config::accounts::Accounts;
 use crate::config::peer::Peer;
 use crate::socket::message::{Answer, Message, Sender, Served};
-use crate::socket::quota::{Asked, Place, Quotas};
-use anyhow::{Context, bail};
+use crate::socket::quota::{Place, Quotas};
+use anyhow::Context;
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
 use mapper_model::AppId;
 use std::io;
-use std::sync::Arc;
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
 
-/// Connections that may be open at a time.
-const CONNECTIONS: usize = 2048;
 /// How long a client that holds no lease may send nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
-    let quotas = Quotas::default();
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+/// A longer request counts against the bytes that its user may hold.
+const SHORT_REQUEST: usize = 2048;
+/// How often changed files of subordinate uids are noticed, while users connect.
+const ACCOUNTS_REFRESH: Duration = Duration::from_secs(1);
+
+/// Serves as long as the process lives.
+pub(crate) fn start(
+    listener: UnixListener,
+    quotas: Quotas,
+    accounts: Accounts,
+    sender: Sender,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop of the socket")?;
+    let server = Server {
+        quotas,
+        accounts,
+        sender,
+    };
+    let serve = move || {
+        if let Err(error) = runtime.block_on(server.accept(listener)) {
+            tracing::error!("no connections are accepted any more: {error}");
+        }
+    };
+    let thread = std::thread::Builder::new().name("socket".to_owned());
+    thread.spawn(serve).context("start the socket's thread")?;
+    Ok(())
+}
+
+struct Server {
+    quotas: Quotas,
+    accounts: Accounts,
+    sender: Sender,
+}
+
+impl Server {
+    async fn accept(self, listener: UnixListener) -> io::Result<()> {
+        // The runtime watches the listener, and of the connections only those that are admitted.
+        // SAFETY: a listener has one descriptor, which is open as long as it lives.
+        let listener = unsafe { AsyncFd::register_with_interest(listener, Interest::READABLE)? };
+        let mut refresh: Option<tokio::task::JoinHandle<()>> = None;
+        let mut refreshed = Instant::now();
+        loop {
+            match listener
+                .async_io(Interest::READABLE, UnixListener::accept)
+                .await
+            {
+                Ok((stream, _address)) => self.admit(stream),
+                Err(error) => {
+                    // Out of descriptors, most likely: some will be closed.
+                    tracing::warn!("no connection accepted: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+            let refreshing = refresh.as_ref().is_some_and(|task| !task.is_finished());
+            if !refreshing && refreshed.elapsed() > ACCOUNTS_REFRESH {
+                let accounts = self.accounts.clone();
+                refresh = Some(tokio::task::spawn_blocking(move || accounts.refresh()));
+                refreshed = Instant::now();
+            }
+        }
+    }
+
+    fn admit(&self, stream: std::os::unix::net::UnixStream) {
+        let Ok(credentials) = mapper_host::peer::credentials(&stream) else {
             return;
         };
-        match listener.accept().await {
-            Ok((stream, _address)) => {
-                let (sender, quotas) = (sender.clone(), quotas.clone());
+        let uid = credentials.uid();
+        let account = self.accounts.of(uid);
+        match self.quotas.connect(uid, account, Instant::now()) {
+            Ok(place) => {
+                let watched = stream.set_nonblocking(true);
+                let Ok(stream) = watched.and_then(|()| UnixStream::from_std(stream)) else {
+                    return;
+                };
                 let connection = Connection {
                     stream,
-                    sender,
-                    quotas,
+                    sender: self.sender.clone(),
+                    account,
+                    place,
                     leases: Vec::new(),
                 };
-                tokio::spawn(async move {
-                    connection.serve().await;
-                    drop(place);
-                });
+                tokio::spawn(connection.serve());
             }
-            Err(error) => {
-                // Out of descriptors, most likely: some will be closed.
-                tracing::warn!("no connection accepted: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            Err(refused) => {
+                tracing::debug!(uid, "connection refused: {refused}");
+                let message = refused.to_string();
+                if let Ok(bytes) = (ErrorReply::Unavailable { message }).encode() {
+                    // A socket that is new takes as little at once.
+                    let _ = Outgoing::new(bytes).write_to(&stream);
+                }
             }
         }
     }
@@ -59,7 +130,8 @@ pub(crate) async fn accept(listener: UnixListener, sender: Sender) {
 struct Connection {
     stream: UnixStream,
     sender: Sender,
-    quotas: Quotas,
+    account: u32,
+    place: Place,
     leases: Vec<AppId>,
 }
 
@@ -77,14 +149,10 @@ impl Connection {
     /// Handles calls until the client hangs up, or does something that cannot be answered.
     async fn converse(&mut self) -> anyhow::Result<()> {
         let peer = self.peer().context("no credentials")?;
-        let Some(place) = self.quotas.connect(peer.uid, Instant::now()) else {
-            let message = format!("user {} has too many connections open", peer.uid);
-            let error = ErrorReply::Unavailable { message };
-            let _ = self.write(Err(error)).await;
-            bail!("user {} has too many connections", peer.uid);
-        };
         let mut decoder = FrameDecoder::new(MAX_REQUEST_BYTES);
-        let mut buffer = [0u8; 4096];
+        // Small, since a connection has it for life.
+        let mut buffer = [0u8; 1024];
+        let mut held = None;
         loop {
             // A lease is silent; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
@@ -98,7 +166,16 @@ impl Connection {
             }
             let mut arrived = &buffer[..length];
             while let Some(message) = decoder.next(&mut arrived)? {
-                self.handle(&peer, &place, &message).await?;
+                self.handle(&peer, message).await?;
+                held = None;
+            }
+            if decoder.unfinished() > SHORT_REQUEST && held.is_none() {
+                held = self.place.hold(MAX_REQUEST_BYTES);
+                if held.is_none() {
+                    let message = "too many long requests at a time; try again later".to_owned();
+                    let refused = Outgoing::new(ErrorReply::Unavailable { message }.encode()?);
+                    return self.write(refused).await;
+                }
             }
         }
     }
@@ -113,20 +190,15 @@ impl Connection {
         Ok(Peer {
             pid,
             uid: credentials.uid(),
+            account: self.account,
             groups: mapper_host::peer::groups(&self.stream)?.into(),
         })
     }
 
-    async fn handle(&mut self, peer: &Peer, place: &Place, message: &[u8]) -> anyhow::Result<()> {
-        let call = Call::parse(message);
-        let asked = match call.as_ref().map(|call| &call.request) {
-            Ok(Request::Adopt(_)) => Asked::Adoption,
-            _ => Asked::Call,
-        };
-        let wait = place.call(asked, Instant::now());
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+    async fn handle(&mut self, peer: &Peer, message: Vec<u8>) -> anyhow::Result<()> {
+        let turn = self.place.turn().await;
+        let call = Call::parse(&message);
+        drop(message);
         let (answer, expects) = match call {
             Ok(call) => (self.answer(peer, call.request).await, call.expects),
             Err(RequestError::Refused { error, expects }) => (Err(error), expects),
@@ -134,8 +206,10 @@ impl Connection {
         };
         let lease = answer.as_ref().ok().and_then(|served| served.lease);
         self.leases.extend(lease);
+        let outgoing = encode(answer)?;
+        drop(turn);
         match expects {
-            Expects::Reply => self.write(answer).await,
+            Expects::Reply => self.write(outgoing).await,
             Expects::Nothing => Ok(()),
         }
     }
@@ -175,19 +249,8 @@ impl Connection {
         }
     }
 
-    async fn write(&self, answer: Answer) -> anyhow::Result<()> {
-        let (bytes, page) = match answer {
-            Ok(served) => (served.reply.encode(), served.page),
-            Err(error) => (error.encode(), None),
-        };
-        let bytes = bytes.or_else(|error| {
-            let message = format!("the reply cannot be sent: {error}");
-            ErrorReply::Internal { message }.encode()
-        });
-        let mut outgoing = Outgoing::new(bytes?);
-        if let Some(page) = page {
-            outgoing = outgoing.with_descriptor(page);
-        }
+    async fn write(&self, mut outgoing: Outgoing) -> anyhow::Result<()> {
+        let (bytes, mut held) = (outgoing.unsent(), None);
         let writing = async {
             loop {
                 self.stream.writable().await?;
@@ -198,7 +261,14 @@ impl Connection {
                     }
                 });
                 match written {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        held = held.take().or_else(|| self.place.hold(bytes));
+                        if held.is_none() {
+                            return Err(io::Error::other(
+                                "the user leaves too many replies unread",
+                            ));
+                        }
+                    }
                     result => return result,
                 }
             }
@@ -206,4 +276,20 @@ impl Connection {
         let written = tokio::time::timeout(PATIENCE, writing).await.ok();
         Ok(written.context("the client does not read")??)
     }
+}
+
+fn encode(answer: Answer) -> anyhow::Result<Outgoing> {
+    let (bytes, page) = match answer {
+        Ok(served) => (served.reply.encode(), served.page),
+        Err(error) => (error.encode(), None),
+    };
+    let bytes = bytes.or_else(|error| {
+        let message = format!("the reply cannot be sent: {error}");
+        ErrorReply::Internal { message }.encode()
+    });
+    let outgoing = Outgoing::new(bytes?);
+    Ok(match page {
+        Some(page) => outgoing.with_descriptor(page),
+        None => outgoing,
+    })
 }

@@ -5,11 +5,12 @@
 //! user's daemon may search the open descriptors of that user's launcher. The page must have the saved token.
 
 use crate::registry::page::Page;
+use crate::telemetry::service;
 use mapper_abi::Token;
 use mapper_model::AppId;
-use sd_notify::NotifyState;
+use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, StatxFlags};
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The name of a page's memory in `/proc`.
 const MEMORY: &str = "/memfd:mapper-page";
@@ -59,8 +60,11 @@ impl KeptPages {
     }
 }
 
-/// Searches the descriptors that a process has open.
+/// Searches the descriptors that a process has open. Its user chose what they are: no file is asked, and none opened
+/// but memory, and that without waiting for a lease (`F_SETLEASE`) to end.
 fn open_in(process: u32, token: Token) -> Option<Page> {
+    let memory = rustix::fs::memfd_create("mapper-device", MemfdFlags::CLOEXEC).ok()?;
+    let memory = device(&memory)?;
     let entries = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
     entries.flatten().take(LOOKED_AT).find_map(|entry| {
         let path = entry.path();
@@ -68,28 +72,33 @@ fn open_in(process: u32, token: Token) -> Option<Page> {
         if !target.to_str()?.starts_with(MEMORY) {
             return None;
         }
-        let mut options = std::fs::OpenOptions::new();
-        let file = options.read(true).write(true).open(path).ok()?;
-        Page::adopt(file.into(), token).ok()
+        let file = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        if device(&file)? != memory {
+            return None;
+        }
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(again, flags, Mode::empty()).ok()?;
+        Page::adopt(file, token).ok()
     })
+}
+
+/// The device of a regular file, as far as the kernel knows it. Every memory without a name has the same.
+fn device(file: impl AsFd) -> Option<(u32, u32)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(file, c"", flags, StatxFlags::TYPE).ok()?;
+    let regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+    regular.then_some((found.stx_dev_major, found.stx_dev_minor))
 }
 
 /// Gives a page to the service manager to keep.
 pub(crate) fn keep(app: AppId, page: BorrowedFd<'_>) {
-    let name = format!("app-{app}");
-    let states = [NotifyState::FdStore, NotifyState::FdName(&name)];
-    if let Err(error) = sd_notify::notify_with_fds(&states, &[page]) {
-        tracing::debug!(app = app.0, "page not kept: {error}");
-    }
+    service::keep(&format!("app-{app}"), page);
 }
 
 /// The service manager need not keep the page any more.
 pub(crate) fn forget(app: AppId) {
-    let name = format!("app-{app}");
-    let states = [NotifyState::FdStoreRemove, NotifyState::FdName(&name)];
-    if let Err(error) = sd_notify::notify(&states) {
-        tracing::debug!(app = app.0, "kept page not removed: {error}");
-    }
+    service::forget(&format!("app-{app}"));
 }
 
 #[cfg(test)]
@@ -104,5 +113,28 @@ mod tests {
         let wanted = pages[1].writer.token();
         assert_eq!(take(wanted).unwrap().writer.token(), wanted);
         assert!(take(Token::random().unwrap()).is_none());
+    }
+
+    #[test]
+    fn leases_on_a_users_memory_hold_nobody_up() {
+        use nix::libc::{F_RDLCK, F_SETLEASE};
+        use nix::sys::signal::{SigHandler, Signal, signal};
+        // SAFETY: ignoring a signal installs no handler. The kernel sends it to who has a lease that another ends.
+        unsafe { signal(Signal::SIGIO, SigHandler::SigIgn) }.unwrap();
+        let leased = [(); 3].map(|()| {
+            let memory = rustix::fs::memfd_create("mapper-page", MemfdFlags::CLOEXEC).unwrap();
+            // SAFETY: a call with numbers alone.
+            let set = unsafe { nix::libc::fcntl(memory.as_raw_fd(), F_SETLEASE, F_RDLCK) };
+            assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+            memory
+        });
+        let page = Page::create().unwrap();
+        let token = page.writer.token();
+        let started = std::time::Instant::now();
+        let found = open_in(std::process::id(), token).unwrap();
+        assert_eq!(found.writer.token(), token);
+        let took = started.elapsed();
+        assert!(took.as_secs() < 5, "{took:?}");
+        drop(leased);
     }
 }

@@ -14,7 +14,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
-use saved::{Ending, Saved, SavedApp};
+use saved::{Ending, SavedApp, Unsaved};
 use saver::{Flushed, Saver};
 use std::time::Duration;
 
@@ -36,11 +36,7 @@ impl Store {
         let Some(saver) = &self.saver else {
             return;
         };
-        let mut saved = Saved::new(ending, registry.next_app, decider.decisions);
-        match serde_json::to_value(decider.controller.save()) {
-            Ok(state) => saved.controller = state,
-            Err(error) => tracing::debug!("what was learned is not saved: {error}"),
-        }
+        let mut saved = Unsaved::new(ending, registry.next_app, decider.decisions);
         let enforcer = &machine.enforcer;
         let left_over = enforcer.left_over();
         saved.unfinished = enforcer.remember_unfinished();
@@ -53,7 +49,16 @@ impl Store {
             token: token(app),
         });
         saved.apps = apps.collect();
+        saved.controller = Some(decider.controller.save());
         saver.submit(saved);
+    }
+
+    /// Waits until a further state was written, or could not be.
+    pub(crate) async fn has_tried(&self) {
+        match &self.saver {
+            Some(saver) => saver.has_tried().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Waits up to `patience` until the state is written.

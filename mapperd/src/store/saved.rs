@@ -4,13 +4,14 @@
 
 use crate::registry::app::AppRecord;
 use mapper_model::AppId;
+use mapper_pipeline::ControllerState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Saved {
+pub(crate) struct Saved<Learned = serde_json::Value> {
     pub(crate) version: u32,
     /// The boot in which it was written; processes of another are gone.
     pub(crate) boot: String,
@@ -22,9 +23,13 @@ pub(crate) struct Saved {
     pub(crate) released: BTreeSet<AppId>,
     /// What the enforcer still has to do for applications that were released, in its own format.
     pub(crate) unfinished: serde_json::Value,
-    /// What the controller remembers, in its own format.
-    pub(crate) controller: serde_json::Value,
+    /// What the controller remembers, in its own format; by default nothing.
+    pub(crate) controller: Learned,
 }
+
+/// A state that is to be saved. What the controller remembers takes long to put into its format, which is left to the
+/// thread that writes it.
+pub(crate) type Unsaved = Saved<Option<ControllerState>>;
 
 /// What the daemon that wrote it was doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,7 +50,7 @@ pub(crate) struct SavedApp {
     pub(crate) token: Option<String>,
 }
 
-impl Saved {
+impl<Learned: Default> Saved<Learned> {
     /// A state without applications.
     pub(crate) fn new(ending: Ending, next_app: AppId, decisions: u64) -> Self {
         Self {
@@ -57,7 +62,7 @@ impl Saved {
             apps: Vec::new(),
             released: BTreeSet::new(),
             unfinished: serde_json::Value::Null,
-            controller: serde_json::Value::Null,
+            controller: Learned::default(),
         }
     }
 }

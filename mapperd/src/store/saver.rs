@@ -5,18 +5,19 @@
 //! writer, so an older state never replaces a newer one. If the daemon is killed, the file holds the state before.
 
 use crate::store::directory::{StateDir, Stored};
-use crate::store::saved::Saved;
+use crate::store::saved::Unsaved;
 use anyhow::Context;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 pub(crate) trait StateWriter: Send + 'static {
     /// Replaces the old state by a new one.
-    fn store(&self, saved: &Saved) -> anyhow::Result<Stored>;
+    fn store(&self, saved: Unsaved) -> anyhow::Result<Stored>;
 }
 
 impl StateWriter for StateDir {
-    fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+    fn store(&self, saved: Unsaved) -> anyhow::Result<Stored> {
         Self::store(self, saved)
     }
 }
@@ -42,11 +43,17 @@ struct Mailbox {
     slot: Mutex<Slot>,
     /// The slot has changed.
     changed: Condvar,
+    /// A state was written, or could not be.
+    tried: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    waiting: Option<Box<Saved>>,
+    waiting: Option<Box<Unsaved>>,
+    /// How many were submitted, and up to which of them the thread has come.
+    submitted: u64,
+    begun: u64,
+    tried: u64,
     /// While the thread writes.
     writing_since: Option<Instant>,
     /// The newest write failed.
@@ -62,15 +69,18 @@ impl Mailbox {
     }
 
     /// Waits for the next state to write; `None` when none will come. `failed` is about the one before.
-    fn next(&self, failed: bool) -> Option<Box<Saved>> {
+    fn next(&self, failed: bool) -> Option<Box<Unsaved>> {
         let mut slot = self.slot();
         slot.failed = failed;
+        slot.tried = slot.begun;
+        self.tried.notify_one();
         slot.writing_since = None;
         self.changed.notify_all();
         let empty = |slot: &mut Slot| slot.waiting.is_none() && !slot.closed;
         let waited = self.changed.wait_while(slot, empty);
         let mut slot = waited.unwrap_or_else(PoisonError::into_inner);
         let saved = slot.waiting.take()?;
+        slot.begun = slot.submitted;
         slot.writing_since = Some(Instant::now());
         Some(saved)
     }
@@ -88,10 +98,30 @@ impl Saver {
     }
 
     /// Submits a state, in place of one that still waits. Never waits for the disk.
-    pub(crate) fn submit(&self, saved: Saved) {
+    pub(crate) fn submit(&self, saved: Unsaved) {
         let mut slot = self.0.slot();
         slot.waiting = Some(Box::new(saved));
+        slot.submitted += 1;
         self.0.changed.notify_all();
+    }
+
+    /// The number of the newest state, or `None` if the thread has come to it, or has been busy for so long that
+    /// nobody waits for it.
+    pub(crate) fn unwritten(&self, patience: Duration) -> Option<u64> {
+        let slot = self.0.slot();
+        let since = slot.writing_since;
+        let stuck = since.is_some_and(|since| since.elapsed() >= patience);
+        (slot.tried < slot.submitted && !stuck).then_some(slot.submitted)
+    }
+
+    /// The number of the newest state that was written, or could not be.
+    pub(crate) fn tried(&self) -> u64 {
+        self.0.slot().tried
+    }
+
+    /// Waits until a further state was written, or could not be.
+    pub(crate) async fn has_tried(&self) {
+        self.0.tried.notified().await;
     }
 
     /// Waits up to `patience` until everything that was submitted is written. Does not wait for a disk that has been busy
@@ -126,7 +156,7 @@ impl Drop for Saver {
 fn write_all(mailbox: &Mailbox, store: &impl StateWriter) {
     let mut logged = None;
     while let Some(saved) = mailbox.next(logged == Some(Trouble::NotSaved)) {
-        let trouble = match store.store(&saved) {
+        let trouble = match store.store(*saved) {
             Ok(Stored::Whole) => None,
             Ok(Stored::WithoutHistory) => Some(Trouble::NoHistory),
             Err(error) => {
@@ -170,15 +200,15 @@ mod tests {
     }
 
     impl StateWriter for Gated {
-        fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+        fn store(&self, saved: Unsaved) -> anyhow::Result<Stored> {
             self.begun.send(saved.decisions)?;
             self.go.lock().unwrap().recv()?;
             Ok(Stored::Whole)
         }
     }
 
-    fn state(decisions: u64) -> Saved {
-        Saved::new(Ending::Running, AppId(1), decisions)
+    fn state(decisions: u64) -> Unsaved {
+        Unsaved::new(Ending::Running, AppId(1), decisions)
     }
 
     #[test]
@@ -218,7 +248,7 @@ mod tests {
         /// Full for odd states.
         struct Full;
         impl StateWriter for Full {
-            fn store(&self, saved: &Saved) -> anyhow::Result<Stored> {
+            fn store(&self, saved: Unsaved) -> anyhow::Result<Stored> {
                 anyhow::ensure!(saved.decisions.is_multiple_of(2), "no space left on device");
                 Ok(Stored::WithoutHistory)
             }

@@ -160,6 +160,7 @@ fn take_over_one(
         app: id,
         cpus: cpus.clone(),
         launcher,
+        account: machine.accounts.of(record.requested_by()),
         set_by_others: record.standing.set_by_operator().cloned(),
         processes,
     })?;

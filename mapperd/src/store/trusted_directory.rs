@@ -1,7 +1,7 @@
 //! Whether other users could replace what the daemon keeps in a directory.
 //!
 //! In a directory that every user may write to (`/tmp`), another user could create `mapper` first, and then replace
-//! the state and answer on the socket in the daemon's name. So the directory and its parent have to belong to the user or
+//! the state and answer on the socket in the daemon's name. So the directory and all above it have to belong to the user or
 //! to root, and others must not be able to write there, unless the sticky bit keeps them from renaming what they do not
 //! own. A symbolic link counts by its owner, who can redirect it.
 
@@ -15,18 +15,25 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Only owners may rename and remove.
 const STICKY: u32 = 0o1000;
 
-/// Checks a directory and its parent. `flag` is the option that names another.
+/// Checks a directory and all above it, also where links lead. `flag` is the option that names another.
 pub(crate) fn check(directory: &Path, flag: &str) -> anyhow::Result<()> {
     let unreadable = |path: &Path, error| {
         let path = path.display();
         anyhow!("read directory {path}: {error}; name another {flag}")
     };
     let user = rustix::process::geteuid().as_raw();
-    let directory = std::path::absolute(directory).map_err(|error| unreadable(directory, error))?;
-    for path in directory.ancestors().take(2) {
-        for found in [std::fs::symlink_metadata(path), std::fs::metadata(path)] {
-            let found = found.map_err(|error| unreadable(path, error))?;
+    let absolute = |path: &Path| std::path::absolute(path).map_err(|error| unreadable(path, error));
+    // There are no more links than the kernel follows, or this fails.
+    std::fs::metadata(directory).map_err(|error| unreadable(directory, error))?;
+    let mut ways = vec![absolute(directory)?];
+    while let Some(way) = ways.pop() {
+        for path in way.ancestors() {
+            let found = std::fs::symlink_metadata(path).map_err(|error| unreadable(path, error))?;
             judge(path, &found, user, flag)?;
+            if found.is_symlink() {
+                let to = std::fs::read_link(path).map_err(|error| unreadable(path, error))?;
+                ways.push(absolute(&path.parent().unwrap_or(path).join(to))?);
+            }
         }
     }
     Ok(())
@@ -81,6 +88,21 @@ mod tests {
             }
         }
         with_mode(place.path(), 0o700);
+        // Far above, where a link leads, and on the way there.
+        let [open, link, first, second] =
+            ["open", "link", "first", "open/second"].map(|name| place.path().join(name));
+        let deep = open.join("a/b/c");
+        fs::create_dir_all(&deep).unwrap();
+        for (to, from) in [(&deep, &link), (&second, &first), (&dir, &second)] {
+            std::os::unix::fs::symlink(to, from).unwrap();
+        }
+        with_mode(&dir, 0o700);
+        for path in [&deep, &link, &first] {
+            with_mode(&open, 0o755);
+            check(path, "--socket").unwrap();
+            with_mode(&open, 0o777);
+            assert_says(check(path, "--socket").unwrap_err(), &["chmod go-w"]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, logging};
 use mapper_control::schema::{Account, AdoptTarget};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -157,6 +157,9 @@ fn families(
         "launches_refused", "Launches and adoptions refused", None => one(count(tally.refused));
         "adoptions", "Applications that ran already and were adopted", None => one(count(tally.adoptions));
         "errors", "What failed, by kind", None => errors.collect();
+        "log_lines_dropped", "Log lines that its reader did not take in time", None => one(count(logging::dropped()));
+        "threads_waiting", "Threads of applications that were not wholly checked in the last interval", None
+            => one(gauge(machine.enforcer.waiting_threads() as u64));
         "app_cpus", "CPUs it holds", None => app(&|app| gauge(app.effective.len()));
         "app_info", "How it came under management", None => origins.collect();
         "app_fair_cpus", "CPUs of its fair share", None => app(&|app| gauge(fair(app)));

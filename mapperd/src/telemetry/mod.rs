@@ -1,5 +1,8 @@
 //! What the daemon reports about itself and the applications.
 
+mod background;
+mod journal;
+mod line;
 pub(crate) mod logging;
 pub(crate) mod metrics;
 pub(crate) mod metrics_server;

@@ -1,9 +1,12 @@
 //! The service manager (ready, status, watchdog) and the signals for a stop or a reload.
 //!
-//! Outside a service the notifications have no effect.
+//! Outside a service the notifications have no effect. A thread sends them, since the service manager may be slow.
 
+use crate::telemetry::background::{Background, reporting};
 use anyhow::Context;
 use sd_notify::NotifyState;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -20,7 +23,73 @@ pub(crate) fn stopping() {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    submit(states, None);
+}
+
+/// Has the service manager keep a descriptor for the next daemon.
+pub(crate) fn keep(name: &str, descriptor: BorrowedFd<'_>) {
+    let states = [NotifyState::FdStore, NotifyState::FdName(name)];
+    match descriptor.try_clone_to_owned() {
+        Ok(descriptor) => submit(&states, Some(descriptor)),
+        Err(error) => tracing::warn!("{name} not given to the service manager: {error}"),
+    }
+}
+
+/// The service manager need not keep a descriptor any more.
+pub(crate) fn forget(name: &str) {
+    notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
+}
+
+/// What the service manager is to receive, and a descriptor that it is to keep.
+type Notice = (String, Option<OwnedFd>);
+
+/// Notifications that may wait: the page of every application, twice.
+const WAITING: usize = 2048;
+
+/// How long the end of the daemon waits for the service manager.
+const LAST_NOTICES: Duration = Duration::from_secs(1);
+
+static NOTICES: OnceLock<Background<Notice>> = OnceLock::new();
+
+/// Notifying the service manager; what was notified is sent when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Notifying(());
+
+impl Drop for Notifying {
+    fn drop(&mut self) {
+        if let Some(notices) = NOTICES.get() {
+            notices.flush(LAST_NOTICES);
+        }
+    }
+}
+
+/// Starts the thread that notifies the service manager, which may take its time.
+pub(crate) fn start() -> anyhow::Result<Notifying> {
+    if std::env::var_os("NOTIFY_SOCKET").is_some() {
+        let dropped = || NOTICES.get().map_or(0, Background::dropped);
+        let report = reporting(
+            "notifications were lost: the service manager did not read; descriptors among them",
+            dropped,
+        );
+        let _ = NOTICES.set(Background::start("notify", WAITING, send, report)?);
+    }
+    Ok(Notifying(()))
+}
+
+fn submit(states: &[NotifyState<'_>], descriptor: Option<OwnedFd>) {
+    if let Some(notices) = NOTICES.get() {
+        let lines = states.iter().map(ToString::to_string);
+        notices.submit((lines.collect::<Vec<_>>().join("\n"), descriptor));
+    }
+}
+
+fn send((text, descriptor): Notice) {
+    let states = [NotifyState::Custom(&text)];
+    let sent = match &descriptor {
+        Some(descriptor) => sd_notify::notify_with_fds(&states, &[descriptor.as_fd()]),
+        None => sd_notify::notify(&states),
+    };
+    if let Err(error) = sent {
         tracing::debug!("service manager not notified: {error}");
     }
 }

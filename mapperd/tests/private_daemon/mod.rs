@@ -38,8 +38,10 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// Of this build, or of the one that `MAPPERD` names, to compare with.
     pub(crate) fn command() -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mapperd"));
+        let built = env!("CARGO_BIN_EXE_mapperd").into();
+        let mut command = Command::new(std::env::var_os("MAPPERD").unwrap_or(built));
         for variable in [
             "NOTIFY_SOCKET",
             "WATCHDOG_USEC",
@@ -107,13 +109,31 @@ impl Daemon {
             .arg(dir.join("s"))
             .arg("--state-dir")
             .arg(dir.join("state"))
-            .args(["--enforcer", "affinity", "--counters", "software"])
+            .args(Self::enforcer())
+            .args(["--counters", "software"])
             .args(flags)
             .args(Self::without_the_systems(flags))
             .args(Self::as_often_as_said(flags))
             .stderr(log)
             .spawn()
             .unwrap()
+    }
+
+    /// Below which group it makes those of applications: `MAPPER_TEST_GROUPS`; without, it confines by affinity.
+    pub(crate) fn groups() -> Option<PathBuf> {
+        std::env::var_os("MAPPER_TEST_GROUPS").map(PathBuf::from)
+    }
+
+    fn enforcer() -> Vec<std::ffi::OsString> {
+        match Self::groups() {
+            Some(groups) => vec![
+                "--enforcer".into(),
+                "cgroup".into(),
+                "--cgroup-root".into(),
+                groups.into(),
+            ],
+            None => vec!["--enforcer".into(), "affinity".into()],
+        }
     }
 
     /// A configuration of the machine that the test runs on is none of its business.
@@ -196,7 +216,7 @@ impl Program {
 
     /// One that runs for long.
     pub(crate) fn sleeping() -> Self {
-        Self::waiting("exec sleep 60")
+        Self::waiting("exec sleep 3600")
     }
 
     pub(crate) fn request(&self, name: &str) -> LaunchRequest {

@@ -20,7 +20,7 @@ use mapper_abi::{
 use crate::features::{TeamsWanted, features};
 use crate::shield::shielded;
 use crate::thread_state::{self, ThreadState};
-use crate::{environment, logical};
+use crate::{environment, loaded, logical};
 
 struct Attachment {
     page: ClientPage,
@@ -185,13 +185,6 @@ fn attach() {
     if won && let (Some(attachment), Some(leftovers)) = (attachment(), &leftovers) {
         attachment.page.discard(leftovers);
         watch();
-        (features().attached)();
-        // SAFETY: the handlers are functions of this library, which is preloaded, hence never unloaded. Failing to
-        // register means lost counts at worst.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(after_fork_in_child));
-            libc::atexit(at_exit);
-        }
     } else if !won && leftovers.is_some() {
         // SAFETY: made by `Box::into_raw` above and never published.
         drop(unsafe { Box::from_raw(found) });
@@ -257,13 +250,29 @@ unsafe extern "C" fn at_thread_end(_: *mut c_void) {
 }
 
 extern "C" fn at_exit() {
-    if let Some(attachment) = attachment() {
-        let process = PROCESS.load(Ordering::Relaxed);
+    let process = PROCESS.load(Ordering::Relaxed);
+    // A child made by a bare system call has its parent's number there, and none of its slots.
+    if let Some(attachment) = attachment().filter(|_| loaded::is_noted()) {
         attachment.page.release_processes(|owner| owner == process);
     }
 }
 
+/// The library is being loaded. Later, in the child of a fork, a thread that is not there may hold the locks of the lists
+/// of handlers.
+pub fn register_handlers() {
+    // SAFETY: the handlers are functions of this library, which is preloaded, hence never unloaded. Failing to register
+    // means lost counts at worst.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        libc::atexit(at_exit);
+    }
+}
+
 unsafe extern "C" fn after_fork_in_child() {
+    loaded::note_fork();
+    if attachment().is_none() {
+        return;
+    }
     // SAFETY: getpid has no preconditions.
     let process: c_int = unsafe { libc::getpid() };
     PROCESS.store(process.unsigned_abs(), Ordering::Relaxed);

@@ -241,6 +241,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_process_without_a_runtime_has_none_to_call() {
         // The test program holds the shim, which offers the marks, and nothing behind it.
         let thread = crate::thread_state::current();

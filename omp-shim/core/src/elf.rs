@@ -1,13 +1,15 @@
-//! What is loaded in this process: the program headers of `dl_iterate_phdr` and the symbol and relocation tables that
-//! they lead to. They tell which module a call came from, which OpenMP runtimes there are, and to which one a module is
+//! What is loaded in this process: the program headers of all modules ([`loaded`]) and the symbol and relocation tables
+//! that they lead to. They tell which module a call came from, which OpenMP runtimes there are, and to which one a module is
 //! bound.
 //!
-//! *Invariants.* Tables are read only inside the callback, while the linker holds its lock and no module can go.
+//! *Invariants.* Tables are read only inside the callback, while no module can go.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char};
 use core::mem::size_of;
 use core::ops::Range;
 use std::ffi::CString;
+
+use crate::loaded;
 
 /// A loaded module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +77,7 @@ pub fn defines(address: usize, name: &CStr) -> bool {
     .unwrap_or(false)
 }
 
-/// `name` in the first module behind this one that defines it; as `RTLD_NEXT`, without allocating or the loader's lock.
+/// `name` in the first module behind this one that defines it; as `RTLD_NEXT`, without allocating.
 pub fn next_definition(name: &CStr) -> Option<usize> {
     let own = next_definition as *const () as usize;
     let mut is_behind = false;
@@ -206,32 +208,19 @@ pub fn each_variable_word(address: usize, mut look: impl FnMut(*mut u64)) {
     });
 }
 
-/// How many modules have been loaded so far, including those unloaded since.
+/// Another number whenever modules have been loaded since.
 pub fn modules_added() -> u64 {
     find_module(|view| Some(view.info.dlpi_adds)).unwrap_or(0)
 }
 
-fn find_module<T, F: FnMut(&View<'_>) -> Option<T>>(look: F) -> Option<T> {
-    struct Search<F, T> {
-        look: F,
-        found: Option<T>,
-    }
-    unsafe extern "C" fn visit<T, F: FnMut(&View<'_>) -> Option<T>>(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        search: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `dl_iterate_phdr` passes a valid description and the pointer given to it, which is the only way to
-        // the `Search` until it returns.
-        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<F, T>>()) };
+fn find_module<T>(mut look: impl FnMut(&View<'_>) -> Option<T>) -> Option<T> {
+    let mut found = None;
+    loaded::each(&mut |info| {
         // A panic must not unwind into the linker.
-        search.found = crate::shield::shielded(|| (search.look)(&View { info }));
-        c_int::from(search.found.is_some())
-    }
-    let mut search = Search { look, found: None };
-    // SAFETY: the callback matches the data's type; the data outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit::<T, F>), (&raw mut search).cast()) };
-    search.found
+        found = crate::shield::shielded(|| look(&View { info }));
+        found.is_some()
+    });
+    found
 }
 
 struct View<'a> {
@@ -509,6 +498,7 @@ mod tests {
     use core::sync::atomic::AtomicU64;
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the loader")]
     fn an_address_leads_to_its_module() {
         let here = module_containing(gnu_hash as *const () as usize).unwrap();
         assert!(here.path.is_empty(), "the test program itself has no path");
@@ -519,6 +509,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the loader")]
     fn the_modules_that_define_a_function_are_counted() {
         let unknown = c"no_such_function_anywhere";
         assert_eq!(count_defining(&[c"dl_iterate_phdr"]), 1);
@@ -527,6 +518,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the loader")]
     fn the_variables_of_a_module_are_seen_and_what_is_protected_is_not() {
         static VARIABLE: AtomicU64 = AtomicU64::new(0x0123_4567_89ab_cdef);
         static CONSTANT: fn(&CStr) -> u32 = gnu_hash;
@@ -540,6 +532,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the loader")]
     fn the_bindings_of_a_module_lead_to_other_modules() {
         let here = gnu_hash as *const () as usize;
         let bound = bound_addresses(here, |name| name == c"dl_iterate_phdr");

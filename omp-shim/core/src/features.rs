@@ -1,5 +1,5 @@
-//! What the core calls of the features above it, as one table. The library has no constructor, so the linker binds the
-//! table: the root puts its address under a hidden symbol ([`define_features!`]).
+//! What the core calls of the features above it, as one table. It is there before any constructor runs, for the linker
+//! binds it: the root puts its address under a hidden symbol ([`define_features!`]).
 
 use core::ffi::c_void;
 
@@ -8,8 +8,6 @@ use crate::thread_state::ThreadState;
 
 /// The functions of the features.
 pub struct Features {
-    /// The process has attached to a page; called by one thread.
-    pub attached: fn(),
     /// The settings are known: whether teams are to be of logical threads. May be called again.
     pub mode_is_known: fn(TeamsWanted),
     /// The calling thread ends.
@@ -78,7 +76,6 @@ pub enum Begun {
 
 /// The table of a library without features.
 pub const NONE: Features = Features {
-    attached: || {},
     mode_is_known: |_| {},
     thread_ends: |_| {},
     forked: |_| {},

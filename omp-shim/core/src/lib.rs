@@ -24,6 +24,7 @@ pub mod elf;
 pub mod environment;
 pub mod exactness;
 pub mod features;
+pub mod loaded;
 pub mod logical;
 pub mod looked_up;
 pub mod lookup;

@@ -64,7 +64,7 @@ macro_rules! pass_on {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $([$member:ident => $quick:expr])?:
         |$thread:ident, $real:ident| $answer:expr;)*) => {$(
         /// Answers for members of virtual teams, else calls the real function. Safety: as OpenMP or gcc calls it.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(miri), unsafe(no_mangle))]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             #[inline(never)]
@@ -134,7 +134,7 @@ pub fn real_of_caller(number: usize, before: impl FnOnce(&ThreadState, Symbol)) 
 macro_rules! jump_on {
     ($target:ident: $($name:ident)*) => {$(
         /// Jumps on to the real function of the same name, if it is to be called. Safety: as compilers call it.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(miri), unsafe(no_mangle))]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
             // All registers that carry arguments are kept; those on the stack stay where they are.

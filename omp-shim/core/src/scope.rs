@@ -14,7 +14,7 @@ use crate::symbols::Symbol;
 pub enum Scope {
     /// What comes after the shim in the global scope.
     Global,
-    /// A library and what it depends on: a handle of `dlopen`, never closed.
+    /// A library and what it depends on: a handle of `dlopen`, never closed, or `RTLD_DEFAULT`.
     Library(*mut c_void),
 }
 
@@ -35,12 +35,6 @@ impl Scope {
         unsafe { core::mem::transmute::<*mut c_void, Option<Query>>(function) }
     }
 
-    fn of_program() -> Option<Self> {
-        // SAFETY: null names the program, which is loaded.
-        let handle = unsafe { libc::dlopen(core::ptr::null(), libc::RTLD_LAZY) };
-        (!handle.is_null()).then_some(Self::Library(handle))
-    }
-
     /// A library that is loaded, and stays so.
     pub fn of_library(module: &Module) -> Option<Self> {
         if module.path.is_empty() {
@@ -55,9 +49,10 @@ impl Scope {
 
 /// A function that `module` itself offers, null if it has none; the module stays loaded for good.
 pub fn function_within(module: &Module, name: &CStr) -> *mut c_void {
-    // Of the program the global scope tells, in which it comes first.
-    let scope = Scope::of_library(module).or_else(Scope::of_program);
-    let function = scope.map_or(null_mut(), |scope| scope.find(name));
+    // Of the program the global scope tells, in which it comes first. (To open the program ends children of forks that
+    // were made while another thread loaded a library.)
+    let scope = Scope::of_library(module).unwrap_or(Scope::Library(libc::RTLD_DEFAULT));
+    let function = scope.find(name);
     match module.contains(function as usize) {
         true => function,
         false => null_mut(),

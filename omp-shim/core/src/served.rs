@@ -134,6 +134,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "starts a program")]
     fn of_every_function_of_the_installed_runtime_it_is_known_what_it_is_for() {
         let names = entry_points();
         assert!(names.len() > 100, "{names:?}");
@@ -143,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "starts a program")]
     fn what_is_admitted_and_concerns_teams_is_exported_by_the_shim() {
         let elsewhere = ["GOMP_alloc", "GOMP_free", "GOMP_warning", "GOMP_error"];
         for name in entry_points() {

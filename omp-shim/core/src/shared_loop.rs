@@ -469,6 +469,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "calls getcpu")]
     fn the_node_is_the_one_that_the_kernel_names() {
         find_getcpu();
         let by_call = || {

@@ -204,6 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn every_thread_starts_with_a_state_of_its_own() {
         current().pending.set(5);
         let other = std::thread::spawn(|| current().pending.get())
@@ -214,6 +215,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_region_within_a_loop_leaves_the_loop_as_it_was() {
         let thread = current();
         thread.pending.set(3);

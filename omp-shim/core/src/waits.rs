@@ -295,6 +295,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn long_waits_among_short_ones_are_not_missed() {
         for every in [2, 10, 100] {
             for long_ns in [50_000, 1_000_000] {

@@ -8,10 +8,11 @@ int main(void)
         memset(hits, 0, sizeof hits);
 #pragma omp teams num_teams(2)
         {
-#pragma omp distribute
+            /* Both loops give each team the same elements: nothing orders the teams between them. */
+#pragma omp distribute dist_schedule(static, N / 2)
             for (int i = 0; i < N; i++)
                 hits[i]++;
-#pragma omp distribute dist_schedule(static, 40)
+#pragma omp distribute dist_schedule(static, N / 20)
             for (int block = 0; block < N; block += 10) {
 #pragma omp parallel for
                 for (int i = block; i < block + 10; i++)

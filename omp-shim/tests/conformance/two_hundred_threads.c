@@ -7,8 +7,8 @@ int main(void)
     omp_init_lock(&lock);
     omp_set_dynamic(0);
     while (a_few_rounds()) {
-        int count = 0, size = 0, locked = 0;
-#pragma omp parallel num_threads(200) shared(count, size, locked)
+        int count = 0, size = 0, locked = 0, dispensed = 0;
+#pragma omp parallel num_threads(200) shared(count, size, locked, dispensed)
         {
             int me = omp_get_thread_num();
 #pragma omp single
@@ -27,9 +27,9 @@ int main(void)
 #pragma omp for schedule(dynamic)
             for (int i = 0; i < 500; i++)
 #pragma omp critical
-                locked++;
+                dispensed++;
         }
-        CHECK(count == size && locked == size + 500 && size == 200);
+        CHECK(count == size && locked == size && dispensed == 500 && size == 200);
     }
     return suite_result();
 }

@@ -13,7 +13,7 @@
 //! *Invariants.* `is_granted` costs two loads unless a library was loaded since.
 
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use mapper_abi::TeamsOff;
 use mapper_shim_core::shield::shielded;
@@ -21,7 +21,8 @@ use mapper_shim_core::{
     attachment, caller, elf, environment, exactness, logical, looked_up, served, thread_state,
 };
 
-use super::{kernel, kernel_state, preserved, storage, thread_pointer};
+use super::c_library::CFunction;
+use super::{kernel, kernel_state, preserved, queries, storage, thread_pointer};
 
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
 const UNKNOWN: u32 = 0;
@@ -114,6 +115,7 @@ fn obstacle() -> Option<TeamsOff> {
         let mut imports = kernel_state::Imports::default();
         module.each_import(|name| {
             preserved::note_import(name);
+            queries::note_import(name);
             imports.note(name);
             found = found.or_else(|| served::obstacle(name.to_bytes()));
         });
@@ -131,7 +133,11 @@ fn this_thread() -> usize {
     core::ptr::from_ref(thread_state::current()) as usize
 }
 
-static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static REAL_DLOPEN: CFunction = CFunction::new(c"dlopen");
+
+pub(super) fn look_up() {
+    REAL_DLOPEN.get();
+}
 
 fn note_load() {
     // A member's load has ended when the region has.
@@ -151,18 +157,11 @@ unsafe extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> *mut c_
     if !path.is_null() && flags & libc::RTLD_NOLOAD == 0 {
         note_load();
     }
-    let real = REAL_DLOPEN.load(Ordering::Relaxed);
-    if !real.is_null() {
-        return real;
-    }
-    // SAFETY: the handle is a special one, the name a C string.
-    let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
-    REAL_DLOPEN.store(real, Ordering::Relaxed);
-    real
+    REAL_DLOPEN.get()
 }
 
 /// Notes that modules may be loaded and jumps on to the real function. Safety: as for the C library's.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
     core::arch::naked_asm!(

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use mapper_shim_core::elf;
 
-/// A function of the C library, looked up once; by `dlsym` only if need be: that takes the lock of a thread that runs
-/// constructors, and these may wait for a thread that is here for the first time.
+/// A function of the C library, looked up once, as a rule when the shim is loaded; by `dlsym` only if need be: that takes
+/// the lock of a thread that runs constructors, and these may wait for a thread that is here for the first time.
 #[repr(C)]
 pub(super) struct CFunction {
     /// The address, once known; first, as a stub reads it there.
@@ -42,6 +42,10 @@ impl CFunction {
 
 pub(super) static ERRNO_LOCATION: CFunction = CFunction::new(c"__errno_location");
 
+pub(super) fn look_up() {
+    ERRNO_LOCATION.get();
+}
+
 pub(super) fn errno() -> *mut c_int {
     let real = ERRNO_LOCATION.get();
     // SAFETY: the C library has the function, of this type.
@@ -70,14 +74,14 @@ macro_rules! in_place_of_c_library {
             )*
         }
 
-        /// Looks all of them up, before a fork: a thread that the child does not have may hold the linker's lock.
+        /// Looks all of them up, before a fork.
         pub(crate) fn look_up() {
             $(real::$name.get();)*
         }
 
         $(
         /// As the C library's function of that name, for members of virtual teams too. Safety: as for that.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(miri), unsafe(no_mangle))]
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             type Function = unsafe extern "C" fn($($type),*) -> c_int;
             let real = real::$name.get();

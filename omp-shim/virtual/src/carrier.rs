@@ -136,7 +136,7 @@ impl Carrier {
         if !self.is_shared() {
             return;
         }
-        // SAFETY: the donor sleeps for ever. Under its thread pointer runs this thread, or one in the program's code or
+        // SAFETY: the donor sleeps while the pool is there. Under its thread pointer runs this thread, or one in the program's code or
         // waiting for the lock.
         let running = unsafe { self.donor().state() }.member();
         for member in self.members(lead) {
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
         region::run_body(member);
         member.keep_modes();
         if thread_pointer::current() != member.thread_pointer() {
-            // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+            // SAFETY: its OS thread is there, and nobody runs under its thread pointer but while parked.
             unsafe { member.thread_pointer().copy_errno() };
         }
         member = succeed(member);
@@ -232,7 +232,7 @@ pub(super) fn begin_lead(lead: &'static Member) {
     let carrier = &lead.carrier;
     lead.set(State::RUNNING);
     if carrier.is_shared() {
-        // SAFETY: the donor sleeps for ever, and nothing else uses its storage in this region. Callers use the calling
+        // SAFETY: the donor sleeps while the pool is there, and nothing else uses its storage in this region. Callers use the calling
         // thread's own state again only when `finish` has returned to it.
         unsafe {
             let thread = carrier.donor().state();
@@ -332,6 +332,12 @@ fn wait_on_host(member: &'static Member) {
     carrier.take_back();
     // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
     unsafe { host.send_away(member, carrier) };
+}
+
+/// Whether the caller is the carrier of `member`. A child of `clone` that has its parent's memory, and with it the storage
+/// of the thread that made it, is not, and must not run the parent's members. Costs a system call.
+pub(super) fn carries(member: &'static Member) -> bool {
+    member.lead().os_thread() == kernel::thread_number()
 }
 
 /// Lets another member of the block run, if one could; says whether one did. The calling thread may be another then.

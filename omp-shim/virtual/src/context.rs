@@ -402,6 +402,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_context_continues_where_it_was_left() {
         prepare();
         goes_there_and_back_under(Base::InForce);
@@ -409,6 +410,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_context_that_shares_storage_keeps_its_own_errno() {
         unsafe extern "C-unwind" fn fail(argument: *const c_void) -> ! {
             // SAFETY: as for `count`.

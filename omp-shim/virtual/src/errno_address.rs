@@ -24,7 +24,7 @@ extern "C" fn answer(caller: usize) -> *mut c_int {
 }
 
 /// Where the calling thread's `errno` lies. Safety: none needed.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 #[unsafe(naked)]
 unsafe extern "C" fn __errno_location() -> *mut c_int {
     core::arch::naked_asm!(

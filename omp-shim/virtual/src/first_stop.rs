@@ -158,6 +158,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom has its own threads")]
     fn in_no_interleaving_is_one_lending_judged_twice() {
         use crate::words::model::Loom;
         use loom::sync::Arc;

@@ -166,12 +166,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom has its own threads")]
     fn in_no_interleaving_is_a_block_touched_by_two_at_once() {
         carrier_and_watcher::<Loom>();
     }
 
     #[test]
     #[should_panic(expected = "Causality violation")]
+    #[cfg_attr(miri, ignore = "loom has its own threads")]
     fn without_its_half_of_the_fence_a_carrier_may_meet_the_watcher() {
         carrier_and_watcher::<Unfenced>();
     }

@@ -30,6 +30,7 @@
 )]
 
 mod admission;
+mod attendants;
 mod block;
 mod c_library;
 mod carrier;
@@ -71,7 +72,7 @@ pub use admission::note_lookup as looked_up;
 pub use owner::{
     after_fork_in_child as forked, count_parked as clock_ticked, owner_ends as thread_ends,
 };
-pub use service::{SERVICE, attached, want};
+pub use service::{SERVICE, look_up, want};
 
 #[cfg(test)]
 static FEATURES: mapper_shim_core::features::Features = mapper_shim_core::features::NONE;

@@ -31,7 +31,7 @@ use super::gate::Visits;
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
-use super::{carrier, kernel, quiet_thread};
+use super::{attendants, carrier, kernel, quiet_thread};
 
 const INTERVAL_NS: i64 = 5_000_000;
 /// How long a carrier may stay away the first time.
@@ -55,6 +55,11 @@ static WATCHER: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
 const AWAKE: u32 = 1;
 const ASLEEP: u32 = 2;
+const ENDING: u32 = 3;
+
+/// The watcher's thread runs. In a child made by a bare system call, `setuid` would wait for ever for a thread that was
+/// only being started.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// Whether there is a watcher, starting it if not. Before a region gets fewer carriers than members.
 #[inline(always)]
@@ -106,14 +111,36 @@ fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
 
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
-        watch_anew(look_for_ever, || give_up(TeamsOff::Unwatched));
+        BEGUN.store(1, Ordering::Release);
+        kernel::futex_wake(&BEGUN, 1);
+        watch_anew(look_until_the_end, || give_up(TeamsOff::Unwatched));
+        attendants::goes();
         core::ptr::null_mut()
     }
+    attendants::comes();
     // SAFETY: it does not look at its argument.
-    unsafe { quiet_thread::start(run, core::ptr::null_mut()) }
+    let has_started = unsafe { quiet_thread::start(run, core::ptr::null_mut()) };
+    if !has_started {
+        attendants::goes();
+        return false;
+    }
+    while BEGUN.load(Ordering::Acquire) == 0 {
+        kernel::futex_wait(&BEGUN, 0);
+    }
+    true
 }
 
-pub(super) fn after_fork_in_child() {
+/// Tells the watcher to end. No region runs.
+pub(super) fn end_watcher() {
+    if WATCHER.load(Ordering::Relaxed) != ABSENT {
+        WATCHER.store(ENDING, Ordering::Release);
+        kernel::futex_wake(&WATCHER, 1);
+    }
+}
+
+/// The watcher has ended, or is not in this process.
+pub(super) fn watcher_is_gone() {
+    BEGUN.store(0, Ordering::Relaxed);
     WATCHER.store(ABSENT, Ordering::Relaxed);
 }
 
@@ -240,7 +267,7 @@ impl Budget {
     }
 }
 
-fn look_for_ever() {
+fn look_until_the_end() {
     let mut watched: Vec<Watched> = vec![Watched::default(); MOST_MEMBERS as usize];
     let mut budget = Budget::new(Instant::now());
     let mut idle_looks = 0;
@@ -248,6 +275,9 @@ fn look_for_ever() {
     loop {
         let before = now;
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
+        if WATCHER.load(Ordering::Acquire) == ENDING {
+            return;
+        }
         now = Instant::now();
         budget.age(now);
         for of_lead in &mut watched {
@@ -416,6 +446,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn a_program_that_computes_is_never_sent_back() {
         for members in [2, 3, 4, 8] {
             for work_ms in [5, 12, 41, 46, 60, 100, 150, 900] {
@@ -435,6 +466,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn waiting_now_and_then_is_forgiven() {
         let back = |away: Duration| away * FORGIVEN;
         let (time, helped) = watch_program(5 * MS, None, Outcome::Waited, back);

@@ -9,7 +9,7 @@
 //! one's stack.
 //!
 //! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The other OS threads
-//! are made when first needed and never end. A member runs in one place at a time: on its carrier or its host.
+//! are made when first needed and end with the first member's, which owns the pool; no region runs then. A member runs in one place at a time: on its carrier or its host.
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -140,6 +140,7 @@ const NEVER: u32 = u32::MAX;
 
 pub(super) const CARRY: u32 = 2;
 pub(super) const HOST: u32 = 3;
+pub(super) const END: u32 = 4;
 
 impl Member {
     /// The one that the shim's core knows so.
@@ -244,7 +245,7 @@ impl Member {
 
     /// Its context's `errno` becomes its storage's. Safety: it is suspended, and nothing runs under its thread pointer.
     pub(super) unsafe fn take_errno_along(&self) {
-        // SAFETY: as the caller promises; its OS thread never ends.
+        // SAFETY: as the caller promises; its OS thread is there while a region runs.
         unsafe {
             self.thread_pointer()
                 .take_errno(self.saved.load(Ordering::Relaxed));
@@ -263,7 +264,7 @@ impl Member {
     /// Has the calling OS thread go on as this member, which begins a region in storage that is not its own.
     pub(super) fn take_turn(&self) {
         self.take_up_modes();
-        // SAFETY: its OS thread never ends, and nobody runs under its thread pointer but while parked.
+        // SAFETY: its OS thread is there, and nobody runs under its thread pointer but while parked.
         unsafe { self.thread_pointer().lend_errno() };
     }
 
@@ -300,7 +301,7 @@ impl Member {
     #[inline(always)]
     pub(super) unsafe fn switch_to(&self, other: &Member, base: Base, hand_off: HandOff) {
         let to = other.saved.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises; the OS thread of `other` never ends.
+        // SAFETY: as the caller promises; the OS thread of `other` is there while a region runs.
         unsafe { context::switch(&self.saved, to, base, hand_off) };
     }
 

@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering;
 use mapper_shim_core::{attachment, thread_state};
 
 use super::context::{self, Base, HandOff};
-use super::member::{CARRY, Member, OfMember};
-use super::team;
+use super::member::{CARRY, END, Member, OfMember};
+use super::{attendants, team};
 
 /// Room for a parked OS thread's frames and signal handlers, which would else overwrite the member below.
 const PARKED_BYTES: usize = 1 << 20;
@@ -17,11 +17,15 @@ const PARKED_BYTES: usize = 1 << 20;
 impl Member {
     fn serve(&'static self) {
         loop {
-            if self.mailbox.take(|| team::expected(self)) == CARRY {
-                self.take_up_modes();
-                team::carry(self);
-                self.keep_modes();
-                continue;
+            match self.mailbox.take(|| team::expected(self)) {
+                END => return,
+                CARRY => {
+                    self.take_up_modes();
+                    team::carry(self);
+                    self.keep_modes();
+                    continue;
+                }
+                _ => {}
             }
             // SAFETY: whoever ordered it stored the guest there, suspended, for this OS thread alone.
             let guest = unsafe { &*self.guest.load(Ordering::Relaxed) };
@@ -51,6 +55,9 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
     let stack_top = (here - PARKED_BYTES) & !63;
     member.stack_top.store(stack_top, Ordering::Release);
     member.serve();
+    member.lose_os_thread();
+    thread.set_member(None);
+    attendants::goes();
     null_mut()
 }
 
@@ -58,6 +65,7 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
 pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    attendants::comes();
     // SAFETY: the attributes are initialised before use and destroyed after; the start function
     // matches its argument, which lives for ever.
     let started = unsafe {
@@ -84,6 +92,7 @@ pub(super) fn start_thread(member: &'static Member, stack_bytes: usize) -> bool 
         started
     };
     if !started {
+        attendants::goes();
         return false;
     }
     while member.stack_top.load(Ordering::Acquire) == 0 {

@@ -1,4 +1,5 @@
 //! The thread that owns the pool of members: the first that begins a region. The runtime runs other threads' regions.
+//! The pool ends with it; the next thread that begins a region owns a new one, in the same places.
 
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -8,11 +9,13 @@ use mapper_shim_core::shield::shielded;
 use mapper_shim_core::thread_state::{ThreadState, thread_block};
 use mapper_shim_core::{logical, waits};
 
-use super::member::{Member, OfMember as _};
+use super::member::{END, Member, OfMember as _};
 use super::os_thread::start_thread;
-use super::pool::{MEMBERS, MOST_MEMBERS, STARTED, member};
+use super::pool::{self, MEMBERS, MOST_MEMBERS, STARTED};
 use super::region::{BLOCKS, MEETING, RUNS};
-use super::{control_variables, credentials, liveness, shares, storage, thread_pointer};
+use super::{
+    attendants, control_variables, credentials, liveness, shares, storage, thread_pointer,
+};
 
 static OWNED: AtomicBool = AtomicBool::new(false);
 
@@ -33,9 +36,6 @@ fn become_owner(_thread: &ThreadState) -> bool {
     let free = OWNED.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
     owns_pool().set(free.is_ok());
     if free.is_ok() {
-        if STARTED.load(Ordering::Relaxed) > 0 {
-            member(0).adopt_this_thread();
-        }
         // Settings are each thread's own; those that were noted may be another's.
         control_variables::forget();
     }
@@ -45,11 +45,31 @@ fn become_owner(_thread: &ThreadState) -> bool {
 /// The calling thread ends.
 pub fn owner_ends(_thread: &ThreadState) {
     if owns_pool().take() {
-        if STARTED.load(Ordering::Relaxed) > 0 {
-            member(0).lose_os_thread();
+        if !RUNS.load(Ordering::Relaxed) {
+            end_pool();
         }
         OWNED.store(false, Ordering::Release);
     }
+}
+
+/// Has all threads that serve the pool end, and waits until they touch nothing of it any more.
+fn end_pool() {
+    let started = STARTED.swap(0, Ordering::Relaxed);
+    let members = match started {
+        0 => &[],
+        _ => pool::members(0, started),
+    };
+    for member in members {
+        match member.id {
+            0 => member.lose_os_thread(),
+            _ => member.mailbox.post(END),
+        }
+    }
+    storage::end_donors();
+    liveness::end_watcher();
+    attendants::wait_for_all();
+    liveness::watcher_is_gone();
+    PARKED_UNTIL_NS.store(0, Ordering::Relaxed);
 }
 
 /// Whether the pool has so many members, making them if it can. For its owner.
@@ -126,5 +146,6 @@ pub fn after_fork_in_child(thread: &ThreadState) {
     // The other members, whose stacks the child has copies of, must not run there. Within a real region of such a member
     // the thread stays in that one, which is the runtime's.
     thread.set_member(None);
-    liveness::after_fork_in_child();
+    liveness::watcher_is_gone();
+    attendants::after_fork_in_child();
 }

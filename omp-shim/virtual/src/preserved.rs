@@ -243,6 +243,7 @@ mod tests {
     use crate::context;
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn flags_are_set_and_nothing_else_is() {
         let before = context::modes();
         for wanted in [EXCEPTIONS, 0, 1 << 2] {
@@ -254,6 +255,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_context_takes_up_the_signals_settings_that_it_noted() {
         // Of this test alone, so that no other one's contexts do more than they must.
         let noted = |mask, ss_size| Preserved {

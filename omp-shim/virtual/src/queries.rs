@@ -2,7 +2,8 @@
 //! a real region within one the runtime's, which lacks one level. Fortran's forms have an underscore and take
 //! addresses.
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use mapper_shim_core::logical::is_within;
 use mapper_shim_core::pass_on::{is_for_team, pass_on};
@@ -134,10 +135,20 @@ fortran_levels! {
     omp_get_team_size_8_(i64) size_at;
 }
 
+/// A module calls `clone`. (The child of a `vfork` may only exec or end.)
+static MAKES_CHILDREN_IN_ITS_MEMORY: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn note_import(name: &CStr) {
+    if [c"clone", c"__clone"].contains(&name) {
+        MAKES_CHILDREN_IN_ITS_MEMORY.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Lets another thread run: for a member, another one on the same CPU. Programs that wait by hand call it. Safety: none.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
     if let Some(member) = mapper_shim_core::thread_state::current().member()
+        && (!MAKES_CHILDREN_IN_ITS_MEMORY.load(Ordering::Relaxed) || carrier::carries(member))
         && carrier::give_way(member)
     {
         return 0;

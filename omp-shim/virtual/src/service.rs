@@ -10,8 +10,8 @@ use mapper_shim_core::{attachment, logical};
 use super::member::OfMember;
 use super::region::{self, Plan};
 use super::{
-    admission, control_variables, credentials, liveness, owner, preserved, shares, storage, team,
-    thread_names, waiting,
+    admission, c_library, control_variables, credentials, liveness, owner, preserved, shares,
+    storage, team, thread_names, waiting,
 };
 
 /// Virtual teams, as what runs regions with logical threads.
@@ -23,8 +23,10 @@ pub const SERVICE: TeamService = TeamService {
     setting_changes: control_variables::note_change,
 };
 
-/// The process has attached to a page.
-pub fn attached() {
+/// The library is being loaded: looks up all real functions that the child of a fork may call.
+pub fn look_up() {
+    admission::look_up();
+    c_library::look_up();
     credentials::look_up();
     preserved::look_up();
     thread_names::look_up();

@@ -316,6 +316,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn threads_that_ask_in_vain_never_bring_iterations_back() {
         for (count, chunk) in [
             (0, 1),

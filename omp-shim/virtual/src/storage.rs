@@ -7,9 +7,10 @@
 //! that a module may make, on the place of `errno`, ends the sharing in this region and all that follow.
 //!
 //! *Invariants.* Decided for each region at its start. What needs storage of its own once does so for ever. A donor's
-//! OS thread sleeps for ever and runs no signal handlers.
+//! OS thread sleeps until the pool ends and runs no signal handlers.
 
 use core::ffi::c_void;
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use mapper_shim_core::runtime::Runtime;
@@ -19,7 +20,7 @@ use mapper_shim_core::{attachment, caller, elf, environment, thread_state};
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::thread_pointer::{self, ThreadPointer};
-use super::{kernel, quiet_thread, storage_use};
+use super::{attendants, kernel, quiet_thread, storage_use};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Storage {
@@ -36,6 +37,8 @@ const OWN: u32 = 2;
 static DONORS: [AtomicUsize; MOST_MEMBERS as usize] =
     [const { AtomicUsize::new(0) }; MOST_MEMBERS as usize];
 static DONORS_STARTED: AtomicU32 = AtomicU32::new(0);
+/// Goes up when the donors are to end.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Looks at the modules that are loaded. For the pool's owner, when others may have come.
 pub(super) fn examine() {
@@ -102,7 +105,6 @@ const UNFIT: usize = 1;
 
 fn start_donor(place: &'static AtomicUsize) -> bool {
     extern "C" fn lend(place: *mut c_void) -> *mut c_void {
-        static NEVER: AtomicU32 = AtomicU32::new(0);
         // SAFETY: `start_donor` passes one of `DONORS`.
         let place = unsafe { &*place.cast::<AtomicUsize>() };
         // While it is itself, so that the slot of its borrowers bears its number.
@@ -111,15 +113,20 @@ fn start_donor(place: &'static AtomicUsize) -> bool {
             true => thread_pointer::current().0,
             false => UNFIT,
         };
+        let generation = GENERATION.load(Ordering::Relaxed);
         place.store(pointer, Ordering::Release);
-        loop {
-            kernel::futex_wait(&NEVER, 0);
+        while GENERATION.load(Ordering::Acquire) == generation {
+            kernel::futex_wait(&GENERATION, generation);
         }
+        attendants::goes();
+        null_mut()
     }
     place.store(STARTING, Ordering::Relaxed);
     let argument = core::ptr::from_ref(place).cast_mut().cast();
+    attendants::comes();
     // SAFETY: the place is a static one.
     if !unsafe { quiet_thread::start(lend, argument) } {
+        attendants::goes();
         return false;
     }
     while place.load(Ordering::Acquire) == STARTING {
@@ -142,6 +149,13 @@ pub(super) fn is_claim(member: &'static Member, caller: usize) -> bool {
 pub(super) fn note_claim() {
     VERDICT.store(OWN, Ordering::Relaxed);
     attachment::report_storage(false);
+}
+
+/// Tells the donors to end.
+pub(super) fn end_donors() {
+    GENERATION.fetch_add(1, Ordering::Release);
+    kernel::futex_wake(&GENERATION, u32::MAX >> 1);
+    DONORS_STARTED.store(0, Ordering::Relaxed);
 }
 
 pub(super) fn after_fork_in_child() {

@@ -116,6 +116,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn functions_that_keep_nothing_in_thread_local_storage_are_harmless() {
         for name in "memcpy malloc __printf_chk stderr sqrtf powl fabs _ZGVbN2v_sin clock_gettime \
             __errno_location GOMP_parallel GOMP_loop_ull_nonmonotonic_dynamic_next \

@@ -308,6 +308,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn a_lock_lets_one_in_at_a_time() {
         static LOCK: Lock = Lock::new();
         static SUM: AtomicU64 = AtomicU64::new(0);
@@ -327,6 +328,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "has inline assembly")]
     fn orders_and_countdowns_reach_the_waiting_thread() {
         static BOX: Mailbox = Mailbox(AtomicU32::new(EMPTY));
         static LEFT: Countdown = Countdown::new();

@@ -135,11 +135,15 @@ impl Judge<'_> {
             plain,
             managed: Vec::new(),
         };
-        if let Err(why) = program.compile(executable)? {
+        if let Err(why) = program.compile(
+            executable,
+            &self.machine.programs_of(&program.compiler).flags,
+        )? {
             return Ok(case(Plain::NotCompiled { why }));
         }
         let mut runner = Runner {
             program: executable,
+            compiler: &program.compiler,
             machine: &self.machine,
             time_limit: self.time_limit,
         };
@@ -224,11 +228,12 @@ pub(crate) fn supported(
     let executable = scratch.join("probe");
     let program =
         Program::new(scratch, Path::new("probe.c"), compiler).context("no compiler for C")?;
-    if let Err(why) = program.compile(&executable)? {
+    if let Err(why) = program.compile(&executable, &machine.programs_of(compiler).flags)? {
         bail!("{compiler} -fopenmp does not work: {why}");
     }
     let runner = Runner {
         program: &executable,
+        compiler,
         machine,
         time_limit: Duration::from_secs(20),
     };

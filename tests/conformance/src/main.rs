@@ -17,12 +17,14 @@
 //! | `programs` | which programs there are, and compiling them |
 //! | `run` | one run of one program, plain or managed, with its time limit |
 //! | `judge` | the runs of one program and their verdict |
+//! | `sanitizer` | shim and programs that check themselves |
 //! | `report` | table, failures with the command to repeat them, JSON |
 
 mod judge;
 mod programs;
 mod report;
 mod run;
+mod sanitizer;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -43,6 +45,7 @@ use programs::Program;
 use report::Options;
 use report::Report;
 use run::{LoopSchedule, Machine, Teams};
+use sanitizer::Sanitizer;
 
 /// Seconds until a run counts as hung, unless said otherwise.
 const TIME_LIMIT_S: u64 = 20;
@@ -77,6 +80,10 @@ struct Args {
     /// How dynamic loops are dispensed in managed runs
     #[arg(long, value_name = "HOW", default_value = "as-written")]
     schedule: LoopSchedule,
+
+    /// Build shim and programs with checks of their own; any report fails the program
+    #[arg(long, value_name = "WHICH")]
+    sanitizer: Option<Sanitizer>,
 
     /// Programs at a time [default: as many as CPUs]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -190,14 +197,25 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
             None => bail!("{folder}: no programs (*.c, *.cpp, *.cc, *.f90)"),
         }
     }
-    let shim = args.shim.clone().map_or_else(build_shim, Ok)?;
+    let build = || {
+        args.sanitizer
+            .map_or_else(build_shim, Sanitizer::build_shim)
+    };
+    let shim = args.shim.clone().map_or_else(build, Ok)?;
     let whole = shim.canonicalize();
     let shim = whole.with_context(|| format!("shim {}", shim.display()))?;
     let scratch = tempfile::Builder::new()
         .prefix("mapper-conformance-")
         .tempdir()
         .context("make a temporary folder")?;
-    let machine = Machine::of_this_process(shim, args.schedule, interrupt)?;
+    let mut machine = Machine::of_this_process(shim, args.schedule, interrupt)?;
+    machine.sanitizer = args.sanitizer;
+    if let Some(sanitizer) = args.sanitizer {
+        for compiler in &args.cc {
+            let programs = sanitizer.programs_of(compiler, scratch.path())?;
+            machine.sanitized.insert(compiler.clone(), programs);
+        }
+    }
     let judge = Judge {
         teams: judge::supported(&args.teams, &args.cc, &machine, scratch.path())?,
         machine,
@@ -217,6 +235,7 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
     let options = Options {
         folder: args.dir.clone(),
         schedule: args.schedule,
+        sanitizer: args.sanitizer,
         time_limit_s: (args.time_limit != TIME_LIMIT_S).then_some(args.time_limit),
         shim: args.shim.clone(),
     };
@@ -231,7 +250,7 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
 /// Builds the shim of this checkout.
 fn build_shim() -> anyhow::Result<PathBuf> {
     let status = workspace::cargo()
-        .args(["build", "--quiet", "-p", "mapper-omp-shim"])
+        .args(["build", "--quiet", "--locked", "-p", "mapper-omp-shim"])
         .status()
         .context("start cargo")?;
     let shim = workspace::target_dir().join("debug/libmapper_omp.so");

@@ -70,10 +70,16 @@ impl Program {
         format!("{} {}", self.compiler, self.name)
     }
 
-    /// Compiles it to `output`, if the compiler does not refuse it for a reason.
-    pub(crate) fn compile(&self, output: &Path) -> anyhow::Result<Result<(), String>> {
+    /// Compiles it to `output` with these flags, if the compiler does not refuse it for a reason.
+    pub(crate) fn compile(
+        &self,
+        output: &Path,
+        flags: &[String],
+    ) -> anyhow::Result<Result<(), String>> {
         let result = Command::new(&self.command)
-            .args(["-fopenmp", "-O2", "-g", "-w", "-I"])
+            .args(["-fopenmp", "-O2", "-g", "-w"])
+            .args(flags)
+            .arg("-I")
             .arg(&self.folder)
             .arg("-o")
             .arg(output)
@@ -152,7 +158,7 @@ mod tests {
         let compile = |compiler, name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).unwrap();
             let program = Program::new(folder.path(), Path::new(name), compiler).unwrap();
-            program.compile(&folder.path().join("p"))
+            program.compile(&folder.path().join("p"), &[])
         };
         for (compiler, name, text, expected) in [
             ("gcc", "p.c", "#error \"no such luck\"\n", "no such luck"),

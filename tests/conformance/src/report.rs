@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::judge::{Case, Managed, Mode, Plain, Support, Verdict};
 use super::run::{LoopSchedule, Teams};
+use super::sanitizer::Sanitizer;
 use mapper_report::stopped::Stopped;
 use mapper_report::table::{Mark, Row, Table, texts};
 
@@ -18,6 +19,7 @@ pub(crate) struct Options {
     /// The folder, unless it was the project's own suite.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) schedule: LoopSchedule,
+    pub(crate) sanitizer: Option<Sanitizer>,
     /// Unless it was the usual one.
     pub(crate) time_limit_s: Option<u64>,
     /// Unless it was this checkout's.
@@ -99,12 +101,15 @@ impl Report {
             LoopSchedule::AsWritten => "",
             LoopSchedule::Adaptive => " --schedule adaptive",
         };
+        let sanitizer = options.sanitizer.map(Sanitizer::name);
+        let sanitizer = sanitizer.map(|name| format!(" --sanitizer {name}"));
         format!(
-            "cargo xtask conformance{} --program {} --cc {} --teams {}{schedule}{}{} --runs 20",
+            "cargo xtask conformance{} --program {} --cc {} --teams {}{schedule}{}{}{} --runs 20",
             path("", &options.folder),
             quoted(&case.program),
             quoted(&case.compiler),
             teams.name(),
+            sanitizer.unwrap_or_default(),
             time_limit.unwrap_or_default(),
             path("--shim ", &options.shim),
         )
@@ -226,6 +231,7 @@ mod tests {
             options: Options {
                 folder: Some(PathBuf::from("/suite")),
                 schedule: LoopSchedule::Adaptive,
+                sanitizer: Some(Sanitizer::Undefined),
                 time_limit_s: Some(60),
                 shim: Some(PathBuf::from("/other one.so")),
             },
@@ -247,7 +253,7 @@ mod tests {
     {
         let text = report().to_string();
         let command = "cargo xtask conformance /suite --program 'odd name.c' --cc gcc --teams fixed \
-             --schedule adaptive --time-limit 60 --shim '/other one.so' --runs 20";
+             --schedule adaptive --sanitizer undefined --time-limit 60 --shim '/other one.so' --runs 20";
         let racy = "without mapper too: gcc racy.c";
         for part in [command, "SIGSEGV", "| line", racy] {
             assert!(text.contains(part), "{text}");

@@ -1,5 +1,7 @@
 //! One run of one program: started, watched, and ended when it takes too long.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
@@ -18,6 +20,7 @@ use mapper_abi::TeamMode;
 use mapper_abi::stand_in::{self, Running, StandIn};
 use serde::Serialize;
 
+use super::sanitizer::{Programs, Sanitizer};
 use mapper_report::interrupt::Interrupt;
 
 /// How often the allocation of a managed program changes.
@@ -78,6 +81,10 @@ pub(crate) struct Machine {
     pub(crate) cpus: Vec<usize>,
     /// How loops are dispensed in managed runs.
     pub(crate) schedule: LoopSchedule,
+    /// What shim and programs are built with.
+    pub(crate) sanitizer: Option<Sanitizer>,
+    /// How that is done, by compiler.
+    pub(crate) sanitized: BTreeMap<String, Programs>,
     /// Ends a run immediately, with an error.
     pub(crate) interrupt: Interrupt,
 }
@@ -95,8 +102,19 @@ impl Machine {
             shim,
             cpus: cpus.collect(),
             schedule,
+            sanitizer: None,
+            sanitized: BTreeMap::new(),
             interrupt,
         })
+    }
+
+    /// How programs of a compiler are built and run.
+    pub(crate) fn programs_of(&self, compiler: &str) -> &Programs {
+        const AS_USUAL: &Programs = &Programs {
+            flags: Vec::new(),
+            before_shim: None,
+        };
+        self.sanitized.get(compiler).unwrap_or(AS_USUAL)
     }
 
     /// Threads that programs start with: twice the CPUs, the most they are ever given.
@@ -129,6 +147,8 @@ pub(crate) struct Run {
 pub(crate) struct Runner<'a> {
     /// It runs in its folder, which should hold nothing else: programs leave files.
     pub(crate) program: &'a Path,
+    /// As `--cc` names it.
+    pub(crate) compiler: &'a str,
     pub(crate) machine: &'a Machine,
     pub(crate) time_limit: Duration,
 }
@@ -142,10 +162,14 @@ impl Runner<'_> {
     /// Runs it with the shim, under an allocation that keeps changing.
     pub(crate) fn managed(&self, daemon: &mut StandIn) -> anyhow::Result<Run> {
         let mut command = self.command();
+        let preloaded = self.machine.programs_of(self.compiler).before_shim.iter();
+        let preloaded = preloaded
+            .chain([&self.machine.shim])
+            .map(|path| path.as_os_str());
+        let preloaded: Vec<&OsStr> = preloaded.collect();
         command
-            .env("LD_PRELOAD", &self.machine.shim)
+            .env("LD_PRELOAD", preloaded.join(OsStr::new(":")))
             .env("OMP_TOOL_LIBRARIES", &self.machine.shim)
-            .env("ASAN_OPTIONS", "verify_asan_link_order=0")
             .envs(daemon.environment());
         if self.machine.schedule == LoopSchedule::Adaptive {
             command.env("MAPPER_SCHEDULE", "adaptive");
@@ -169,7 +193,9 @@ impl Runner<'_> {
             .env("GOMP_SPINCOUNT", SPIN_TURNS)
             .env("MAPPER_SPIN_TURNS", SPIN_TURNS)
             .env("KMP_BLOCKTIME", "0")
-            .env("KMP_AFFINITY", "disabled");
+            .env("KMP_AFFINITY", "disabled")
+            // Virtual teams keep memory as long as the process lives.
+            .env("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0");
         command
     }
 
@@ -209,9 +235,14 @@ impl Runner<'_> {
         };
         let elapsed = begun.elapsed();
         drop(running);
-        let said = log.last_lines();
+        let text = log.text();
+        let found = self
+            .machine
+            .sanitizer
+            .and_then(|sanitizer| sanitizer.found(&text));
+        let said = last_lines(&text);
         Ok(Run {
-            failed,
+            failed: failed.or_else(|| found.map(str::to_owned)),
             elapsed,
             said,
         })
@@ -265,21 +296,25 @@ impl Log {
         self.kept_from = old;
     }
 
-    /// The last lines, without control characters; nothing if they cannot be read.
-    fn last_lines(mut self) -> String {
+    /// The end of it; nothing if it cannot be read.
+    fn text(mut self) -> String {
         let from = self.len().saturating_sub(KEPT_BYTES);
         let mut bytes = Vec::new();
         let read = self.file.seek(SeekFrom::Start(from));
         let read = read.and_then(|_| (&self.file).take(KEPT_BYTES).read_to_end(&mut bytes));
-        if read.is_err() {
-            return String::new();
+        match read {
+            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(_) => String::new(),
         }
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        let shown = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
-        let control = |c: char| c.is_control() && c != '\n' && c != '\t';
-        shown.replace(control, "\u{fffd}")
     }
+}
+
+/// The last lines, without control characters.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    shown.replace(control, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -301,10 +336,13 @@ mod tests {
             shim: PathBuf::new(),
             cpus: vec![0],
             schedule: LoopSchedule::AsWritten,
+            sanitizer: None,
+            sanitized: BTreeMap::new(),
             interrupt: interrupt.clone(),
         };
         let runner = Runner {
             program: &program,
+            compiler: "sh",
             machine: &machine,
             time_limit: limit,
         };
@@ -358,7 +396,7 @@ mod tests {
         file.write_all(b"the end\n").unwrap();
         let on_disk = file.metadata().unwrap().blocks() * 512;
         assert!(on_disk < 2 * MOST_LOG, "{on_disk} bytes");
-        let said = log.last_lines();
+        let said = last_lines(&log.text());
         assert_eq!(said.lines().count(), KEPT_LINES);
         assert!(said.ends_with("a\nthe end"), "{said}");
     }

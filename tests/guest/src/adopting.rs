@@ -168,6 +168,44 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
     Ok(())
 }
 
+/// More than are moved back at once.
+const MANY: &str = "i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; exec sleep 1000";
+
+pub(crate) fn hundreds_of_adopted_processes_go_back_in_pieces_also_by_the_next_daemon() -> Result<()>
+{
+    let _allowed = DropIn::for_adopting()?;
+    let service = Service::start("adopted-many.service", &["User=alice"], MANY)?;
+    let pid = service.pid()?;
+    wait_for("its children", || {
+        let count = children(pid)?.len();
+        ensure!(count == 400, "it has {count}");
+        Ok(())
+    })?;
+    let before = kernel::group_of(pid)?;
+    let number = pid.to_string();
+    let adopt = ["adopt", "--pid", &number, "--name", "many"];
+    mapperctl(User::Alice, &adopt)?;
+    let moved = kernel::group_of(pid)?;
+    let processes = || -> Result<usize> {
+        let there = kernel::read(moved.join("cgroup.procs"))?;
+        Ok(there.lines().count())
+    };
+    ensure!(processes()? == 401, "{} were adopted", processes()?);
+    mapperctl(User::Alice, &["release", "many"])?;
+    kill_daemon()?;
+    wait_for("all to go back", || {
+        let listed = status()?["apps"].as_array().map(Vec::len);
+        ensure!(listed == Some(0), "{listed:?} applications are listed");
+        ensure!(!moved.exists(), "{} are left over", processes()?);
+        Ok(())
+    })?;
+    for process in children(pid)? {
+        let group = kernel::group_of(process)?;
+        ensure!(group == before, "{process} is in {}", group.display());
+    }
+    Ok(())
+}
+
 pub(crate) fn an_adopted_unit_is_confined_through_systemd_and_restored() -> Result<()> {
     let _allowed = DropIn::for_adopting()?;
     let online = online_cpus()?;

@@ -16,6 +16,7 @@ mod adopting;
 mod application;
 mod confinement;
 mod daemon;
+mod daemons_tests;
 mod drop_in;
 mod kernel;
 mod launching;
@@ -81,6 +82,7 @@ const TESTS: &[Test] = tests![
     permissions::a_user_cannot_write_to_a_group,
     adopting::without_the_drop_in_adopting_is_refused_and_names_it,
     adopting::an_adopted_process_is_moved_with_its_child_and_goes_back,
+    adopting::hundreds_of_adopted_processes_go_back_in_pieces_also_by_the_next_daemon,
     adopting::an_adopted_unit_is_confined_through_systemd_and_restored,
     adopting::an_adopted_group_stays_in_its_place_and_gets_its_cpus_back,
     adopting::an_adopted_unit_is_kept_within_a_limit_that_is_set_later,
@@ -101,6 +103,8 @@ const TESTS: &[Test] = tests![
     stress::programs_that_fork_and_thread_without_end_are_followed,
     stress::a_program_that_is_stopped_and_continued_is_none_the_worse,
     stress::nothing_is_lost_or_left_over_when_the_daemon_is_killed_among_launches,
+    daemons_tests::whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided,
+    daemons_tests::whichever_operation_on_a_group_fails_the_next_daemon_takes_over,
     soak::nothing_grows_while_programs_are_launched_adopted_and_the_daemon_restarted,
     lifecycle::stopping_the_groups_place_ends_everything,
     package::an_upgrade_ends_no_application_and_keeps_the_configuration,
@@ -120,7 +124,7 @@ fn main() -> ExitCode {
 fn run(filter: &str) -> ExitCode {
     let chosen: Vec<&Test> = TESTS
         .iter()
-        .filter(|test| test.name.contains(filter))
+        .filter(|test| filter.split(',').any(|part| test.name.contains(part)))
         .collect();
     let mut failed = 0;
     for test in &chosen {

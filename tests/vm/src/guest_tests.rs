@@ -26,15 +26,23 @@ const PACKAGES: [&str; 6] = [
 ];
 
 /// The test programs: source, compiler, mode and installed name. All are linked with `libmapper`.
-const PROGRAMS: [(&str, &str, &str, &str); 7] = [
+const PROGRAMS: [(&str, &str, &str, &str); 9] = [
     ("tick.c", "gcc", "755", "tick-libgomp"),
     ("tick.c", "clang", "755", "tick-libomp"),
     ("closer.c", "gcc", "755", "closer"),
     ("threads.c", "gcc", "755", "threads"),
     ("speaks.c", "gcc", "755", "speaks"),
+    ("hangs.c", "gcc", "755", "hangs"),
+    ("hung.c", "gcc", "755", "hung"),
     ("whoami.c", "gcc", "755", "whoami"),
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];
+
+/// Tests of the daemon that are run in the guest, too, as programs of the same name.
+const DAEMON_TESTS: [&str; 2] = ["flood", "many_crashes"];
+
+/// Variables that begin so set the size of a test, and go into the guest.
+const SIZES: [&str; 2] = ["MAPPER_FLOOD_", "MAPPER_INJECTED"];
 
 /// Lists every file that a package could leave behind, without dpkg's own records and what the system writes as it runs.
 const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");
@@ -42,7 +50,7 @@ const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");
 // Which tests are run, and for how long; the comments of its fields are help.
 #[derive(clap::Args)]
 pub(crate) struct Chosen {
-    /// Run only the tests whose name contains this.
+    /// Run only the tests whose name contains this, or one of several parts with commas between.
     #[arg(long, default_value = "")]
     filter: String,
     /// How long the test that nothing grows keeps the daemon busy [default: 30].
@@ -117,7 +125,7 @@ fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
 fn staged(chosen: &Chosen) -> Result<Scratch> {
     let payload = Scratch::create("payload")?;
     let mut build = workspace::cargo();
-    build.args(["build", "--release", "--quiet"]);
+    build.args(["build", "--release", "--locked", "--quiet"]);
     build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
     output(&mut build)?;
     let target = workspace::target_dir().join("release");
@@ -130,6 +138,9 @@ fn staged(chosen: &Chosen) -> Result<Scratch> {
     let installed = payload.file("tree/usr/lib/mapper-tests");
     let tests = "guest-tests";
     install(&target.join(tests), &installed.join(tests), "755")?;
+    for (name, built) in built_daemon_tests()? {
+        install(&built, &installed.join(name), "755")?;
+    }
     let programs = Scratch::create("programs")?;
     for (source, compiler, mode, name) in PROGRAMS {
         let built = programs.file(name);
@@ -149,8 +160,12 @@ fn staged(chosen: &Chosen) -> Result<Scratch> {
     let soak = chosen.soak_seconds.map_or_else(String::new, |seconds| {
         format!("export MAPPER_SOAK_SECONDS={seconds}\n")
     });
+    let sizes = std::env::vars().filter(|(name, _)| SIZES.iter().any(|s| name.starts_with(s)));
+    let sizes: String = sizes
+        .map(|(name, value)| format!("export {name}='{value}'\n"))
+        .collect();
     let script = format!(
-        "#!/bin/sh\n{soak}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
+        "#!/bin/sh\n{soak}{sizes}cp -r --preserve=mode tree/. / && sh list-files.sh >files-before &&\n\
          dpkg --install packages/first.deb &&\n\
          exec /usr/lib/mapper-tests/guest-tests '{filter}'\n"
     );
@@ -159,6 +174,29 @@ fn staged(chosen: &Chosen) -> Result<Scratch> {
     write(&run, &script)?;
     output(Command::new("chmod").arg("755").arg(run))?;
     Ok(payload)
+}
+
+/// Builds those tests; each with its program.
+fn built_daemon_tests() -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut build = workspace::cargo();
+    build.args(["test", "--release", "--locked", "--no-run", "--quiet"]);
+    build.args(["--package", "mapperd", "--message-format", "json"]);
+    build.args(DAEMON_TESTS.iter().flat_map(|test| ["--test", test]));
+    let messages = output(&mut build)?;
+    let built = |test: &&str| {
+        let named = format!("/{test}-");
+        let mut programs = messages.lines().filter_map(|line| {
+            let (_, program) = line.split_once("\"executable\":\"")?;
+            program.split('"').next()
+        });
+        let program = programs.find(|program| program.contains(&named));
+        program.map(PathBuf::from)
+    };
+    let programs = DAEMON_TESTS.iter().map(|test| {
+        let program = built(test).with_context(|| format!("cargo built no test {test}"))?;
+        Ok((*test, program))
+    });
+    programs.collect()
 }
 
 fn install(from: &Path, to: &Path, mode: &str) -> Result<()> {

@@ -25,7 +25,7 @@ const RECIPE: [(&str, &str); 4] = [
 
 /// The guest's packages beyond Debian's essential ones, without clang's OpenMP runtime: its name contains the version, and it is
 /// added as the host has it.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "busybox-static",
     "dbus",
     "hwloc-nox",
@@ -35,6 +35,7 @@ const PACKAGES: [&str; 13] = [
     "libudev1",
     "numactl",
     "procps",
+    "strace",
     "systemd",
     "systemd-sysv",
     "udev",

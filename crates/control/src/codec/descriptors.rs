@@ -46,6 +46,11 @@ impl Outgoing {
         self
     }
 
+    /// The bytes that are still to be written.
+    pub const fn unsent(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
     /// Writes as much as the socket takes: on a blocking socket everything.
     ///
     /// Descriptors go with the first bytes and are closed here after that. A closed peer is an error (`EPIPE`), never a

@@ -66,6 +66,11 @@ impl FrameDecoder {
         Ok(end.map(|_| std::mem::take(&mut self.begun)))
     }
 
+    /// The length of the unfinished message.
+    pub const fn unfinished(&self) -> usize {
+        self.begun.len()
+    }
+
     /// Grows as a vector does, but never beyond the limit.
     fn make_room(&mut self, more: usize) {
         let needed = self.begun.len() + more;

@@ -9,8 +9,7 @@ use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
 
-/// The longest command line that is passed on; longer ones are cut, so that the status of as many applications as a
-/// daemon manages fits into one reply.
+/// The longest command line that is passed on; longer ones are cut.
 const MAX_COMMAND_BYTES: usize = 1024;
 
 /// `Launch`: a process that waits to exec is to be managed.
@@ -50,7 +49,7 @@ impl LaunchRequest {
         let words: Vec<_> = words.into_iter().collect();
         Self {
             pid,
-            command: cut(words.join(" ")),
+            command: cut(words.join(" "), MAX_COMMAND_BYTES),
             wishes,
             shim: ShimFile::default(),
             program: None,
@@ -58,16 +57,17 @@ impl LaunchRequest {
     }
 }
 
-fn cut(mut command: String) -> String {
-    if command.len() > MAX_COMMAND_BYTES {
-        let mut end = MAX_COMMAND_BYTES - '…'.len_utf8();
-        while !command.is_char_boundary(end) {
+/// The text in `longest` bytes; what is cut ends in `…`.
+pub(super) fn cut(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        let mut end = longest - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
             end -= 1;
         }
-        command.truncate(end);
-        command.push('…');
+        text.truncate(end);
+        text.push('…');
     }
-    command
+    text
 }
 
 /// Who decided the team mode, on the wire.
@@ -136,7 +136,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
         };
         Ok(Self {
             pid,
-            command: cut(wire.command),
+            command: cut(wire.command, MAX_COMMAND_BYTES),
             wishes: Wishes {
                 name: wire.name,
                 qos: wire.qos,

@@ -60,6 +60,8 @@ pub enum LinkedOpenMp {
     StaticLibomp,
     /// None is found, and the program is linked statically, so that nothing can be preloaded.
     StaticProgram,
+    /// Whatever it is linked with is loaded by another loader than that of 64-bit glibc, which the shim needs.
+    OtherLoader,
     /// One that only a newer launcher knows: nothing is concluded from it.
     #[serde(other)]
     Unknown,
@@ -76,6 +78,9 @@ impl LinkedOpenMp {
             Self::StaticLibomp => Some(format!(
                 "libomp is linked statically into {path}, and has not been seen through OMPT; mapper moves CPUs only"
             )),
+            Self::OtherLoader => Some(format!(
+                "{path} is not loaded by 64-bit glibc; mapper moves CPUs only, but for programs that it starts"
+            )),
             Self::StaticProgram => Some(format!(
                 "{path} is linked statically; mapper moves CPUs only, but for programs that it starts"
             )),
@@ -88,7 +93,7 @@ impl LinkedOpenMp {
             (_, TeamMode::Fixed)
             // A static program may be the loader, a shell or a packed program, and start others that the environment
             // reaches.
-            | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram | Self::Unknown, _)
+            | (Self::NotAtStart | Self::Libgomp | Self::StaticProgram | Self::OtherLoader | Self::Unknown, _)
             | (Self::Libomp, TeamMode::Follow) => Ok(()),
             (Self::Libomp, TeamMode::Virtual) => {
                 Err("its OpenMP runtime is libomp, whose teams cannot be virtual")
@@ -267,12 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_without_a_runtime_keeps_no_program_it_starts_from_any_mode() {
-        let linked = LinkedOpenMp::StaticProgram;
-        for teams in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
-            assert_eq!(linked.serves(teams), Ok(()));
+    fn a_program_that_loads_no_shim_keeps_no_program_it_starts_from_any_mode() {
+        for linked in [LinkedOpenMp::StaticProgram, LinkedOpenMp::OtherLoader] {
+            for teams in [TeamMode::Fixed, TeamMode::Follow, TeamMode::Virtual] {
+                assert_eq!(linked.serves(teams), Ok(()));
+            }
+            let note = linked.unreachable_because("/lib64/ld.so").unwrap();
+            assert!(note.contains("but for programs that it starts"), "{note}");
         }
-        let note = linked.unreachable_because("/lib64/ld.so").unwrap();
-        assert!(note.contains("but for programs that it starts"), "{note}");
     }
 }

@@ -1,5 +1,6 @@
 //! What the daemon does now.
 
+use crate::schema::launch::cut;
 use crate::schema::{AdoptTarget, MemoryPolicy, PartitionStatus};
 use mapper_model::{
     AppId, AppName, Bottleneck, CpuSet, MemoryRate, Performance, PerformanceSource, Qos, Reason,
@@ -19,6 +20,35 @@ pub struct Status {
     pub topology: TopologyStatus,
     /// The applications in order of arrival.
     pub apps: Vec<AppStatus>,
+}
+
+/// The longest text of an application in a status in brief.
+const BRIEF_BYTES: usize = 64;
+
+impl Status {
+    /// The same with less about each application: texts that users chose are cut, reasons and notes are left out, which
+    /// `Explain` gives for one application.
+    #[must_use]
+    pub fn brief(&self) -> Self {
+        let brief = |app: &AppStatus| AppStatus {
+            command: cut(app.command.clone(), BRIEF_BYTES),
+            adopted: app.adopted.clone().map(|target| match target {
+                AdoptTarget::Pid(pid) => AdoptTarget::Pid(pid),
+                AdoptTarget::Cgroup(path) => AdoptTarget::Cgroup(cut(path, BRIEF_BYTES)),
+                AdoptTarget::Unit(name) => AdoptTarget::Unit(cut(name, BRIEF_BYTES)),
+            }),
+            reasons: Vec::new(),
+            runtime: RuntimeStatus {
+                notes: Vec::new(),
+                ..app.runtime.clone()
+            },
+            ..app.clone()
+        };
+        Self {
+            apps: self.apps.iter().map(brief).collect(),
+            ..self.clone()
+        }
+    }
 }
 
 /// The daemon.

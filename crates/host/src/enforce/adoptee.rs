@@ -14,6 +14,8 @@ pub struct Adoptee {
     pub target: AdoptTarget,
     /// The user whose it must be; `None`: any user's.
     pub owner: Option<u32>,
+    /// Whose part of an interval it takes.
+    pub account: u32,
     /// The CPUs that may be planned for it: limits around what stays in its place must leave all of them.
     pub usable: CpuSet,
 }

@@ -115,12 +115,27 @@ pub trait Membership: fmt::Debug {
     /// Once an interval: follows processes and threads that came and went. After an error the last knowledge stays.
     fn refresh(&mut self) -> Result<(), HostError>;
 
+    /// The same when an application came or left: only what cannot wait until the next [`Membership::refresh`].
+    fn follow_new(&mut self) -> Result<(), HostError> {
+        self.refresh()
+    }
+
+    /// The application that a process belongs to, as far as is known.
+    fn owner(&self, pid: u32) -> Option<AppId>;
+
+    /// How many threads wait for their turn: so many belong to applications that were not wholly looked at in the last
+    /// interval.
+    fn waiting_threads(&self) -> usize {
+        0
+    }
+
     /// How many groups are below one that was adopted in its place, if too many to be read at each decision.
     fn too_many_groups(&mut self, _app: AppId) -> Option<u64> {
         None
     }
 
-    /// Its processes and threads at the last [`Membership::refresh`] or [`Membership::admit`].
+    /// Its processes and threads at the last [`Membership::refresh`] or [`Membership::admit`]; of each account no more than
+    /// its part of an interval.
     fn tasks(&mut self, app: AppId) -> Tasks;
 
     /// The directory of its control group, if it has one.
@@ -133,15 +148,16 @@ pub trait Membership: fmt::Debug {
         None
     }
 
-    /// Which of these have no process left, read now.
-    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId>;
+    /// Which of these have no process left, read now. Those of which that is not known yet stay in `apps`.
+    fn emptied(&mut self, apps: &mut BTreeSet<AppId>) -> Vec<AppId>;
 
     /// A descriptor that becomes readable with priority when processes come or go, if there is one.
     fn watch(&self, _app: AppId) -> Option<OwnedFd> {
         None
     }
 
-    /// Gives what still runs `all` CPUs, or what it had before it was adopted, and forgets it, also after an error.
+    /// Gives what still runs `all` CPUs, or what it had before it was adopted, and forgets it, also after an error. What
+    /// would take long is [unfinished](Handover::unfinished) then, unless the daemon stops.
     fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError>;
 }
 
@@ -167,6 +183,9 @@ pub trait Handover: fmt::Debug {
     fn remember_unfinished(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
+
+    /// Finishes at once what takes nobody else's answer.
+    fn finish(&mut self) {}
 
     /// Continues the unfinished work of an earlier daemon. To be called before any [`Handover::take_over`].
     fn take_up(&mut self, _unfinished: &serde_json::Value) {}
@@ -224,6 +243,8 @@ pub struct Newcomer {
     pub first_process: u32,
     /// The process that launched it and to which its orphans fall.
     pub launcher: u32,
+    /// Whose part of an interval it takes.
+    pub account: u32,
 }
 
 /// An application that an earlier daemon managed.
@@ -235,6 +256,8 @@ pub struct Former {
     pub cpus: CpuSet,
     /// Its launcher, if that lives.
     pub launcher: Option<u32>,
+    /// Whose part of an interval it takes.
+    pub account: u32,
     /// The set that another program had written for it and that was left alone.
     pub set_by_others: Option<CpuSet>,
     /// What [`Handover::remember`] said.
@@ -248,4 +271,16 @@ pub struct Tasks {
     pub processes: Vec<u32>,
     /// Threads of all of them, in ascending order.
     pub threads: Vec<ThreadId>,
+    /// Whether that is all.
+    pub extent: Extent,
+}
+
+/// Whether everything was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Extent {
+    /// It was.
+    #[default]
+    Whole,
+    /// There is more than its user may have read in an interval.
+    Part,
 }

@@ -16,19 +16,33 @@
 use crate::procfs::{ProcessStat, TaskKind};
 use mapper_model::AppId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ended leaders that are remembered of an application.
+const ENDED_LEADERS: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessTree {
     families: BTreeMap<AppId, Family>,
+    /// The application of each member.
+    owner: BTreeMap<u32, AppId>,
+    /// That of each dedicated launcher.
+    dedicated: BTreeMap<u32, AppId>,
+    /// That of each ended leader.
+    ended: BTreeMap<u32, AppId>,
+    /// Ended leaders of whose group or session a process was seen in this [round](Self::end_round), or that ended in it.
+    in_use: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Family {
     launcher: Launcher,
     members: BTreeMap<u32, u64>,
+    /// Members that lead a process group or session.
+    #[serde(default)]
+    leaders: BTreeSet<u32>,
     /// Ended members that led a process group or session, while any process is in it.
-    ended_leaders: Vec<u32>,
+    ended_leaders: BTreeSet<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,19 +71,42 @@ impl ProcessTree {
         };
         for family in self.families.values_mut() {
             family.members.remove(&first.pid);
+            family.leaders.remove(&first.pid);
             if family.launcher.pid() == launcher {
                 state = Launcher::Busy(launcher);
                 family.launcher = state;
             }
         }
+        if matches!(state, Launcher::Busy(_)) {
+            self.dedicated.remove(&launcher);
+        }
+        self.lives_again(first.pid);
+        self.owner.insert(first.pid, app);
         self.families.insert(
             app,
             Family {
                 launcher: state,
                 members: BTreeMap::from([(first.pid, first.started_ticks)]),
-                ended_leaders: Vec::new(),
+                leaders: BTreeSet::new(),
+                ended_leaders: BTreeSet::new(),
             },
         );
+        self.note_leaders(first);
+    }
+
+    /// Says whether the launcher of a newcomer has other children, where that is known without a list of all processes.
+    pub(super) fn judge_launcher(&mut self, app: AppId, busy: bool) {
+        if let Some(family) = self.families.get_mut(&app)
+            && let Launcher::New(pid) = family.launcher
+        {
+            family.launcher = match busy {
+                true => Launcher::Busy(pid),
+                false => {
+                    self.dedicated.insert(pid, app);
+                    Launcher::Dedicated(pid)
+                }
+            };
+        }
     }
 
     pub(super) fn remember(&self, app: AppId) -> serde_json::Value {
@@ -92,36 +129,97 @@ impl ProcessTree {
         if launcher != Some(family.launcher.pid()) {
             family.launcher = Launcher::Busy(0);
         }
+        if known.get("leaders").is_none() {
+            // An earlier version did not know.
+            family.leaders = family.members.keys().copied().collect();
+        }
+        if let Launcher::Dedicated(pid) = family.launcher {
+            self.dedicated.insert(pid, app);
+        }
+        let members = family.members.keys();
+        self.owner.extend(members.map(|pid| (*pid, app)));
+        for pid in &family.ended_leaders {
+            self.ended.insert(*pid, app);
+            self.in_use.insert(*pid);
+        }
         self.families.insert(app, family);
         true
     }
 
     pub(super) fn remove(&mut self, app: AppId) {
-        self.families.remove(&app);
+        let Some(family) = self.families.remove(&app) else {
+            return;
+        };
+        let launcher = family.launcher.pid();
+        for (of, pids) in [
+            (&mut self.dedicated, vec![&launcher]),
+            (&mut self.owner, family.members.keys().collect()),
+            (&mut self.ended, family.ended_leaders.iter().collect()),
+        ] {
+            for pid in pids {
+                if of.get(pid) == Some(&app) {
+                    of.remove(pid);
+                }
+            }
+        }
     }
 
     pub(super) fn members(&self, app: AppId) -> impl Iterator<Item = u32> + '_ {
-        self.families
-            .get(&app)
-            .into_iter()
-            .flat_map(|family| family.members.keys().copied())
+        self.members_from(app, 0).map(|(pid, _)| pid)
     }
 
-    pub(super) fn all_members(&self) -> impl Iterator<Item = u32> + '_ {
-        self.families
-            .values()
-            .flat_map(|family| family.members.keys().copied())
+    /// Its members from this number on, with their start times.
+    pub(super) fn members_from(
+        &self,
+        app: AppId,
+        first: u32,
+    ) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let family = self.families.get(&app).into_iter();
+        let members = family.flat_map(move |family| family.members.range(first..));
+        members.map(|(pid, started)| (*pid, *started))
+    }
+
+    /// The application that a process belongs to.
+    pub(super) fn owner(&self, pid: u32) -> Option<AppId> {
+        self.owner.get(&pid).copied()
     }
 
     pub(super) fn ended(&mut self, app: AppId, pid: u32) {
         if let Some(family) = self.families.get_mut(&app)
             && family.members.remove(&pid).is_some()
         {
-            family.ended_leaders.push(pid);
+            self.owner.remove(&pid);
+            if family.leaders.remove(&pid) && family.ended_leaders.len() < ENDED_LEADERS {
+                family.ended_leaders.insert(pid);
+                self.ended.insert(pid, app);
+                self.in_use.insert(pid);
+            }
         }
     }
 
-    /// From a list of all processes, or (unless an application was added) of members and those started since the last.
+    /// Notes that the group and the session of a process have a leader.
+    pub(super) fn note_leaders(&mut self, process: &ProcessStat) {
+        for leader in [process.group, process.session] {
+            if self.ended.contains_key(&leader) {
+                self.in_use.insert(leader);
+            } else if let Some(app) = self.owner.get(&leader)
+                && let Some(family) = self.families.get_mut(app)
+            {
+                family.leaders.insert(leader);
+            }
+        }
+    }
+
+    /// A number that lives again is another process's.
+    fn lives_again(&mut self, pid: u32) {
+        if let Some(app) = self.ended.remove(&pid)
+            && let Some(family) = self.families.get_mut(&app)
+        {
+            family.ended_leaders.remove(&pid);
+        }
+    }
+
+    /// From a list of all processes.
     pub(super) fn update(
         &mut self,
         processes: &[ProcessStat],
@@ -133,78 +231,115 @@ impl ProcessTree {
             .filter(|process| !process.is_zombie() && may_belong(process, own))
             .map(|process| (process.pid, process))
             .collect();
-        let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
-        let mut leaders: BTreeMap<u32, AppId> = BTreeMap::new();
-        let mut launchers: BTreeMap<u32, AppId> = BTreeMap::new();
-        for (app, family) in &mut self.families {
-            let Family {
-                launcher,
-                members,
-                ended_leaders,
-            } = family;
-            members.retain(|pid, started| {
-                let lives = live.get(pid).is_some_and(|p| p.started_ticks == *started);
-                if !lives {
-                    ended_leaders.push(*pid);
-                }
-                lives
-            });
-            // A number that lives again is another process's; one that nothing refers to is not needed.
-            ended_leaders.retain(|leader| {
-                !live.contains_key(leader)
-                    && live
-                        .values()
-                        .any(|p| p.group == *leader || p.session == *leader)
-            });
-            owner.extend(members.keys().map(|pid| (*pid, *app)));
-            leaders.extend(
-                members
-                    .keys()
-                    .chain(ended_leaders.iter())
-                    .map(|pid| (*pid, *app)),
-            );
-            if let Launcher::New(pid) = *launcher {
-                let busy = live
-                    .values()
-                    .any(|p| p.parent == pid && !members.contains_key(&p.pid) && !is_helper(p));
-                *launcher = match busy {
-                    true => Launcher::Busy(pid),
-                    false => Launcher::Dedicated(pid),
-                };
-            }
-            if let Launcher::Dedicated(pid) = *launcher {
-                launchers.insert(pid, *app);
+        for process in processes {
+            self.note_leaders(process);
+        }
+        let ended: Vec<(AppId, u32)> = self
+            .families
+            .iter()
+            .flat_map(|(app, family)| family.members.iter().map(|(pid, at)| (*app, *pid, *at)))
+            .filter(|(_, pid, at)| live.get(pid).is_none_or(|p| p.started_ticks != *at))
+            .map(|(app, pid, _)| (app, pid))
+            .collect();
+        for (app, pid) in ended {
+            self.ended(app, pid);
+        }
+        let mut busy: BTreeSet<AppId> = BTreeSet::new();
+        let new = self.families.iter();
+        let new: BTreeMap<u32, AppId> = new
+            .filter_map(|(app, family)| match family.launcher {
+                Launcher::New(pid) => Some((pid, *app)),
+                _ => None,
+            })
+            .collect();
+        for process in live.values() {
+            if let Some(app) = new.get(&process.parent)
+                && self.owner(process.pid) != Some(*app)
+                && !is_helper(process)
+            {
+                busy.insert(*app);
             }
         }
-        // Each pass finds at least one more generation, so passes are bounded by the processes.
-        loop {
-            let mut found = Vec::new();
-            for process in live.values() {
-                if owner.contains_key(&process.pid) || launchers.contains_key(&process.pid) {
-                    continue;
+        for app in new.into_values() {
+            self.judge_launcher(app, busy.contains(&app));
+        }
+        self.in_use.clear();
+        self.find(processes, is_helper);
+        self.end_round();
+    }
+
+    /// Finds new members among some processes; the known ones stay. Returns whether there are any.
+    pub(super) fn find(
+        &mut self,
+        processes: &[ProcessStat],
+        is_helper: &dyn Fn(&ProcessStat) -> bool,
+    ) -> bool {
+        let own = std::process::id();
+        let mut strangers: BTreeMap<u32, &ProcessStat> = BTreeMap::new();
+        // Who may become a member when a number does.
+        let mut waiting: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for process in processes {
+            if process.is_zombie() || !may_belong(process, own) {
+                continue;
+            }
+            if let Some(app) = self.owner(process.pid) {
+                let known = self.members_from(app, process.pid).next();
+                if known != Some((process.pid, process.started_ticks)) {
+                    self.ended(app, process.pid);
                 }
-                let launcher = launchers.get(&process.parent);
+            }
+            self.lives_again(process.pid);
+            let known = self.owner.contains_key(&process.pid);
+            if !known && !self.dedicated.contains_key(&process.pid) {
+                strangers.insert(process.pid, process);
+                for number in [process.parent, process.group, process.session] {
+                    waiting.entry(number).or_default().push(process.pid);
+                }
+            }
+        }
+        let mut any = false;
+        let mut generation: BTreeSet<u32> = strangers.keys().copied().collect();
+        while !generation.is_empty() {
+            let mut found = Vec::new();
+            for pid in &generation {
+                let Some(process) = strangers.get(pid) else {
+                    continue;
+                };
+                let launcher = self.dedicated.get(&process.parent);
                 if launcher.is_some() && is_helper(process) {
                     continue;
                 }
+                let leader = |pid: u32| self.owner.get(&pid).or_else(|| self.ended.get(&pid));
                 let app = launcher
-                    .or_else(|| owner.get(&process.parent))
-                    .or_else(|| leaders.get(&process.group))
-                    .or_else(|| leaders.get(&process.session));
-                if let Some(app) = app {
-                    found.push((process.pid, *app, process.started_ticks));
-                }
+                    .or_else(|| self.owner.get(&process.parent))
+                    .or_else(|| leader(process.group))
+                    .or_else(|| leader(process.session));
+                found.extend(app.map(|app| (*pid, *app, process.started_ticks)));
             }
-            if found.is_empty() {
-                return;
-            }
+            generation.clear();
             for (pid, app, started) in found {
-                owner.insert(pid, app);
-                leaders.insert(pid, app);
+                any = true;
+                strangers.remove(&pid);
+                self.owner.insert(pid, app);
+                generation.extend(waiting.get(&pid).into_iter().flatten());
                 if let Some(family) = self.families.get_mut(&app) {
                     family.members.insert(pid, started);
                 }
             }
+        }
+        for process in processes.iter().filter(|process| !process.is_zombie()) {
+            self.note_leaders(process);
+        }
+        any
+    }
+
+    /// To be called when all processes have been looked at since the last call: forgets ended leaders that nothing
+    /// refers to.
+    pub(super) fn end_round(&mut self) {
+        let in_use = std::mem::take(&mut self.in_use);
+        self.ended.retain(|pid, _| in_use.contains(pid));
+        for family in self.families.values_mut() {
+            family.ended_leaders.retain(|pid| in_use.contains(pid));
         }
     }
 }
@@ -349,6 +484,59 @@ mod tests {
         // The leader stays known as long as any process is in the group.
         look(&mut tree, &[orphan(33, ROOT, 5)]);
         assert_eq!(members(&tree), [33]);
+    }
+
+    #[test]
+    fn of_ended_members_only_leaders_are_remembered_and_not_more_than_so_many() {
+        const FIRST: u32 = 5_000_000;
+        let leads = |pid| ProcessStat {
+            group: pid,
+            ..process(pid, ROOT)
+        };
+        let follows = |pid| process(pid, ROOT);
+        for (member, remembered) in [
+            (&follows as &dyn Fn(u32) -> ProcessStat, 0),
+            (&leads, ENDED_LEADERS),
+        ] {
+            let mut tree = tree();
+            for pid in FIRST..FIRST + 2000 {
+                tree.find(&[member(pid)], &|_| false);
+                tree.ended(APP, pid);
+            }
+            let family = &tree.families[&APP];
+            assert_eq!([family.members.len(), family.leaders.len()], [1, 0]);
+            let remembered_in = [
+                family.ended_leaders.len(),
+                tree.ended.len(),
+                tree.in_use.len(),
+            ];
+            assert_eq!(remembered_in, [remembered; 3]);
+        }
+    }
+
+    #[test]
+    fn a_leader_is_remembered_by_what_an_earlier_daemon_saved_of_any_version() {
+        let leader = ProcessStat {
+            group: ROOT,
+            ..process(ROOT, LAUNCHER)
+        };
+        for version_knows_leaders in [true, false] {
+            let mut before = ProcessTree::default();
+            before.add(APP, LAUNCHER, &leader);
+            let mut known = before.remember(APP);
+            if !version_knows_leaders {
+                known.as_object_mut().unwrap().remove("leaders").unwrap();
+            }
+            let mut tree = ProcessTree::default();
+            assert!(tree.take_over(APP, &known, None));
+            tree.ended(APP, ROOT);
+            let orphan = ProcessStat {
+                group: ROOT,
+                ..process(30, 1)
+            };
+            tree.find(&[orphan], &|_| false);
+            assert_eq!(members(&tree), [30]);
+        }
     }
 
     #[test]

@@ -249,7 +249,7 @@ fn by_node(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::enforce::Tasks;
+    use crate::enforce::{Extent, Tasks};
     use crate::procfs::fake_files;
 
     fn tree(features: &str, domains: &[(&str, &str, &str)]) -> tempfile::TempDir {
@@ -276,6 +276,7 @@ mod tests {
         let tasks = Tasks {
             processes: vec![],
             threads: threads.iter().map(|tid| ThreadId(*tid)).collect(),
+            extent: Extent::Whole,
         };
         let mut reading = Reading::default();
         source.read(&Subject::of(AppId(app), &tasks), &mut reading);

@@ -4,7 +4,7 @@
 //! meaningful speed, so beyond the budget an application is counted by its control group: a descriptor for each event
 //! and each *CPU it holds*. That does not show single threads, so threads come first. A program returns to them only
 //! when they would take half of the budget: the two ways cannot be compared, and each change costs an interval's
-//! measurement.
+//! measurement. The threads of one account have a budget of their own.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
@@ -19,8 +19,9 @@ pub(super) struct Needs {
     pub(super) group: Option<u64>,
 }
 
-/// The next way, when `left` descriptors are available, those the application holds included.
-pub(super) fn way(now: Way, needs: Needs, left: u64) -> Way {
+/// The next way, when `left` descriptors are available, those the application holds included, and for threads
+/// `of_account`.
+pub(super) fn way(now: Way, needs: Needs, left: u64, of_account: u64) -> Way {
     let Some(group) = needs.group else {
         return Way::Threads;
     };
@@ -28,9 +29,10 @@ pub(super) fn way(now: Way, needs: Needs, left: u64) -> Way {
     if group > left {
         return Way::Threads;
     }
+    let room = left.min(of_account);
     let room = match now {
-        Way::Threads => left,
-        Way::Group => left / 2,
+        Way::Threads => room,
+        Way::Group => room / 2,
     };
     if needs.threads <= room {
         Way::Threads
@@ -51,10 +53,10 @@ mod tests {
 
     #[test]
     fn threads_are_counted_while_descriptors_last_and_again_when_they_take_half() {
-        assert_eq!(way(Way::Threads, NEEDS, 700), Way::Threads);
-        assert_eq!(way(Way::Threads, NEEDS, 699), Way::Group);
-        assert_eq!(way(Way::Group, NEEDS, 1399), Way::Group);
-        assert_eq!(way(Way::Group, NEEDS, 1400), Way::Threads);
+        assert_eq!(way(Way::Threads, NEEDS, 700, u64::MAX), Way::Threads);
+        assert_eq!(way(Way::Threads, NEEDS, 699, u64::MAX), Way::Group);
+        assert_eq!(way(Way::Group, NEEDS, 1399, u64::MAX), Way::Group);
+        assert_eq!(way(Way::Group, NEEDS, 1400, u64::MAX), Way::Threads);
     }
 
     #[test]
@@ -64,9 +66,16 @@ mod tests {
             ..NEEDS
         };
         for (needs, left) in [(alone, 10), (NEEDS, 55)] {
-            assert_eq!(way(Way::Threads, needs, left), Way::Threads);
-            assert_eq!(way(Way::Group, needs, left), Way::Threads);
+            assert_eq!(way(Way::Threads, needs, left, u64::MAX), Way::Threads);
+            assert_eq!(way(Way::Group, needs, left, u64::MAX), Way::Threads);
         }
+    }
+
+    #[test]
+    fn an_account_has_no_more_by_threads_than_its_part_and_the_rest_by_groups() {
+        assert_eq!(way(Way::Threads, NEEDS, 1400, 699), Way::Group);
+        assert_eq!(way(Way::Threads, NEEDS, 1400, 700), Way::Threads);
+        assert_eq!(way(Way::Threads, NEEDS, 1400, 0), Way::Group);
     }
 
     proptest! {
@@ -76,8 +85,8 @@ mod tests {
         ) {
             let needs = Needs { threads, group };
             for now in [Way::Threads, Way::Group] {
-                let next = way(now, needs, left);
-                prop_assert_eq!(way(next, needs, left), next);
+                let next = way(now, needs, left, u64::MAX);
+                prop_assert_eq!(way(next, needs, left, u64::MAX), next);
             }
         }
 
@@ -87,7 +96,7 @@ mod tests {
         ) {
             let needs = Needs { threads, group: Some(group) };
             for now in [Way::Threads, Way::Group] {
-                prop_assert!(way(now, needs, left) == Way::Threads || group <= left);
+                prop_assert!(way(now, needs, left, u64::MAX) == Way::Threads || group <= left);
             }
         }
     }

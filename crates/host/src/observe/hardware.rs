@@ -12,6 +12,9 @@
 //! Each event of each thread is a file descriptor. Beyond the limit of open files an application is counted by its
 //! control group on each of its CPUs ([`super::budget`]), and without one further threads are not counted. What a group
 //! used on a CPU is reported as a thread with a number that no thread has.
+//!
+//! Reading takes time that grows with the threads, and opening more. So of each account (a user with the subordinate
+//! uids) so many threads are counted ([`THREADS`]), and so many begin to be in an interval ([`OPENED`]).
 
 use super::budget::{Needs, Way, way};
 use super::offer::{Described, Offer, Wanted, lack};
@@ -20,21 +23,30 @@ use super::refusal::explain;
 use super::source::{CounterSource, Subject};
 use super::switch_cost;
 use crate::Missing;
+use crate::enforce::Extent;
 use crate::procfs::ProcFs;
 use mapper_model::{AppId, CpuId, Event, Reading, ThreadId, ThreadReading};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-const OTHER_FILES: u64 = 256;
+/// Threads of one account that are counted.
+const THREADS: usize = 1024;
+
+/// Threads of one account whose counters are opened in an interval.
+const OPENED: usize = 256;
+
+/// The part of the descriptors that counters may take: connections and applications need the rest.
+const PART_OF_FILES: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct HardwareCounters {
     proc: ProcFs,
     groups: Vec<Vec<Wanted>>,
     apps: BTreeMap<AppId, AppCounters>,
+    /// What each account has.
+    accounts: BTreeMap<u32, Part>,
     open: u64,
     most_open: u64,
     limit_logged: bool,
@@ -92,8 +104,16 @@ pub(crate) enum Reduced {
     NothingToGiveUp,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    counted: usize,
+    /// At this moment so many were opened.
+    opened: (u64, usize),
+}
+
 #[derive(Debug, Default)]
 struct AppCounters {
+    account: u32,
     threads: BTreeMap<ThreadId, ThreadCounters>,
     cpus: BTreeMap<ThreadId, ThreadCounters>,
     group_refused: bool,
@@ -153,8 +173,9 @@ impl HardwareCounters {
             proc,
             groups,
             apps: BTreeMap::new(),
+            accounts: BTreeMap::new(),
             open: 0,
-            most_open: raise_file_limit().saturating_sub(OTHER_FILES),
+            most_open: crate::raise_file_limit() / PART_OF_FILES,
             limit_logged: false,
             opened_on_cpus: 0,
         }
@@ -175,7 +196,7 @@ impl HardwareCounters {
             }
             return None;
         }
-        let started = self.proc.stat(thread.0).ok()?.started_ticks;
+        let started = self.proc.thread_stat(thread).ok()?.started_ticks;
         match open_groups(Target::Thread(thread), &self.groups) {
             Ok(groups) => {
                 self.open += wanted;
@@ -199,24 +220,32 @@ impl CounterSource for HardwareCounters {
 
     fn read(&mut self, subject: &Subject<'_>, reading: &mut Reading) {
         let mut app = self.apps.remove(&subject.app).unwrap_or_default();
+        app.account = subject.account;
+        let mut part = self.part_of_others(subject, &app);
         let each = self.events_of_a_thread();
         let held = (app.threads.len() + app.cpus.len()) as u64 * each;
         let group = subject.group.filter(|_| !app.group_refused);
+        // A list that was cut stands for more than may be counted.
+        let threads = match subject.tasks.extent {
+            Extent::Whole => subject.tasks.threads.len() as u64 * each,
+            Extent::Part => u64::MAX,
+        };
         let needs = Needs {
-            threads: subject.tasks.threads.len() as u64 * each,
+            threads,
             group: group.map(|_| u64::from(subject.cpus.len()) * each),
         };
         let left = self
             .most_open
             .saturating_sub(self.open.saturating_sub(held));
-        match (way(app.way(), needs, left), group) {
+        let of_account = THREADS.saturating_sub(part.counted) as u64 * each;
+        match (way(app.way(), needs, left, of_account), group) {
             (Way::Group, Some(group)) => {
                 self.close(&mut app.threads, |_| true);
                 self.follow_group(subject, group, &mut app);
             }
             _ => {
                 self.close(&mut app.cpus, |_| true);
-                self.follow_threads(subject, &mut app.threads);
+                self.follow_threads(subject, &mut app.threads, &mut part);
             }
         }
         for (number, counters) in app.threads.iter_mut().chain(&mut app.cpus) {
@@ -228,18 +257,38 @@ impl CounterSource for HardwareCounters {
                 });
             }
         }
+        part.counted += app.threads.len();
+        self.accounts.insert(subject.account, part);
         self.apps.insert(subject.app, app);
     }
 
     fn forget(&mut self, app: AppId) {
         if let Some(mut app) = self.apps.remove(&app) {
+            let counted = app.threads.len();
             self.close(&mut app.threads, |_| true);
             self.close(&mut app.cpus, |_| true);
+            if let Some(part) = self.accounts.get_mut(&app.account) {
+                part.counted = part.counted.saturating_sub(counted);
+                if part.counted == 0 {
+                    self.accounts.remove(&app.account);
+                }
+            }
         }
     }
 }
 
 impl HardwareCounters {
+    /// What the account of an application has besides it.
+    fn part_of_others(&self, subject: &Subject<'_>, app: &AppCounters) -> Part {
+        let part = self.accounts.get(&subject.account);
+        let mut part = part.copied().unwrap_or_default();
+        part.counted = part.counted.saturating_sub(app.threads.len());
+        if part.opened.0 != subject.now_ns {
+            part.opened = (subject.now_ns, 0);
+        }
+        part
+    }
+
     fn close(
         &mut self,
         counters: &mut BTreeMap<ThreadId, ThreadCounters>,
@@ -255,13 +304,19 @@ impl HardwareCounters {
         &mut self,
         subject: &Subject<'_>,
         counters: &mut BTreeMap<ThreadId, ThreadCounters>,
+        part: &mut Part,
     ) {
         let live = &subject.tasks.threads;
         self.close(counters, |thread| live.binary_search(&thread).is_err());
         for thread in live {
-            if !counters.contains_key(thread)
-                && let Some(opened) = self.open(*thread)
-            {
+            if counters.contains_key(thread) {
+                continue;
+            }
+            if part.opened.1 >= OPENED || part.counted + counters.len() >= THREADS {
+                break;
+            }
+            part.opened.1 += 1;
+            if let Some(opened) = self.open(*thread) {
                 counters.insert(*thread, opened);
             }
         }
@@ -322,19 +377,6 @@ pub(crate) const fn name(event: &Event) -> &'static str {
     }
 }
 
-fn raise_file_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let limit = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => raised,
-        Err(_) => limit,
-    };
-    limit.current.unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::perf_group::{software, split};
@@ -342,6 +384,7 @@ mod tests {
     use crate::enforce::Tasks;
     use mapper_model::CpuSet;
     use std::path::PathBuf;
+    use std::sync::{Arc, Barrier};
 
     fn with_software_events() -> HardwareCounters {
         let events = vec![software(Event::Cycles, 1), software(Event::Instructions, 2)];
@@ -352,6 +395,7 @@ mod tests {
         Tasks {
             processes: vec![std::process::id()],
             threads: threads.to_vec(),
+            extent: Extent::Whole,
         }
     }
 
@@ -468,6 +512,75 @@ mod tests {
         counters.read(&subject, &mut reading);
         assert_eq!(reading.threads.len(), 1);
         assert_eq!(counters.open, 2);
+    }
+
+    /// A program with idle threads.
+    struct Idle(Vec<std::thread::JoinHandle<()>>, Arc<Barrier>);
+
+    impl Idle {
+        fn new(threads: usize) -> (Self, Vec<ThreadId>) {
+            let end = Arc::new(Barrier::new(threads + 1));
+            let (sender, numbers) = std::sync::mpsc::channel();
+            let idle = |_| {
+                let (sender, end) = (sender.clone(), end.clone());
+                let idle = std::thread::Builder::new().stack_size(64 << 10);
+                let idle = idle.spawn(move || {
+                    sender.send(switch_cost::own_id()).unwrap();
+                    end.wait();
+                });
+                idle.unwrap()
+            };
+            let all = (0..threads).map(idle).collect();
+            let mut numbers: Vec<ThreadId> = numbers.iter().take(threads).collect();
+            numbers.sort_unstable();
+            (Self(all, end), numbers)
+        }
+    }
+
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.1.wait();
+            for thread in self.0.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    #[test]
+    fn of_each_account_so_many_threads_are_counted_and_begin_to_be_in_an_interval() {
+        let mut counters = with_software_events();
+        counters.most_open = 1 << 20;
+        let (_idle, threads) = Idle::new(THREADS + OPENED);
+        let all = tasks(&threads);
+        let mut counted = |app: u64, account, tasks: &Tasks, now_ns| {
+            let subject = Subject {
+                account,
+                now_ns,
+                ..Subject::of(AppId(app), tasks)
+            };
+            let mut reading = Reading::default();
+            counters.read(&subject, &mut reading);
+            reading.threads.len()
+        };
+        // Each interval some more, until the account has its part.
+        assert_eq!(counted(1, 7, &all, 1), OPENED);
+        assert_eq!(counted(2, 7, &all, 1), 0);
+        assert_eq!(counted(1, 7, &all, 2), 2 * OPENED);
+        // That of another account is its own.
+        assert_eq!(counted(3, 8, &all, 2), OPENED);
+        for now_ns in 3..9 {
+            counted(1, 7, &all, now_ns);
+        }
+        assert_eq!(counted(1, 7, &all, 9), THREADS);
+        assert_eq!(counted(2, 7, &all, 9), 0);
+        // Those that ended leave room.
+        let few = tasks(&threads[..10]);
+        assert_eq!(counted(1, 7, &few, 10), 10);
+        assert_eq!(counted(2, 7, &all, 10), OPENED);
+        counters.forget(AppId(2));
+        assert_eq!(counters.accounts[&7].counted, 10);
+        counters.forget(AppId(1));
+        assert_eq!(counters.accounts.keys().collect::<Vec<_>>(), [&8]);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub trait CounterSource: fmt::Debug {
 pub struct Subject<'a> {
     /// Its id.
     pub app: AppId,
+    /// Whose part of an interval it takes.
+    pub account: u32,
     /// Its processes and threads.
     pub tasks: &'a Tasks,
     /// The CPUs in force for it.
@@ -43,6 +45,7 @@ impl<'a> Subject<'a> {
         static NO_CPUS: std::sync::LazyLock<CpuSet> = std::sync::LazyLock::new(CpuSet::new);
         Self {
             app,
+            account: 0,
             tasks,
             cpus: &NO_CPUS,
             group: None,

@@ -36,7 +36,7 @@ pub(crate) fn build_libmapper(profile: Profile) -> anyhow::Result<PathBuf> {
 /// Has cargo build these packages; gives the folder that the files are in which come of it.
 fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<PathBuf> {
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--quiet"]);
+    cargo.args(["build", "--quiet", "--locked"]);
     let folder = match profile {
         Profile::Release => {
             cargo.arg("--release");

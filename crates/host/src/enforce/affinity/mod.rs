@@ -9,30 +9,49 @@
 //! reaches beyond the application's CPUs is taken back at the next interval. A thread first seen with a narrower mask
 //! has chosen it too (OpenMP runtimes pin their threads), unless it is one that this enforcer has just replaced.
 //!
-//! *Cost.* Process numbers ascend, and one read shows the newest: only larger numbers are new. All processes are read
-//! when numbers have wrapped around, when an application arrives, and every twenty intervals.
+//! *Cost.* Process numbers ascend, and one read shows the newest: only larger numbers are new. All others are looked at
+//! in turn, a few in each interval. Nothing that one user does takes much of an interval: of each user so many threads
+//! ([`THREADS`]) are looked at, and the rest in the intervals that follow, those that have waited longest first. A user's
+//! subordinate uids have no parts of their own. What is released gets its CPUs back in the same way.
 //!
 //! *Limit.* An ordinary user cannot set threads of set-uid programs; this is logged once for each application.
 
+mod confined;
+mod leaving;
 #[cfg(test)]
 mod tests;
 
+use confined::{Before, Confined, Leaving, Mask, ThreadBefore};
+
 use super::tree::ProcessTree;
 use super::{
-    AdoptTarget, Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, Former, Handover,
-    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, masks,
+    AdoptTarget, Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, Extent, Former,
+    Handover, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks,
+    Unfinished, masks,
 };
-use crate::procfs::ProcFs;
+use crate::procfs::{ProcFs, ProcessStat};
 use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-const FULL_LOOK: u32 = 20;
+/// Threads of one user that are looked at in an interval.
+const THREADS: usize = 1024;
 
-/// How many numbers are tried one by one before the list of all processes is cheaper.
-const TRIED: u32 = 128;
+/// As many as these take the time of one process.
+const PROCESS: usize = 8;
+
+/// Threads of an application that are set at once whatever its user has had of the interval.
+const AT_LEAST: usize = 32;
+
+/// New processes that one search checks.
+const NEW: usize = 1024;
+
+/// Known processes outside the application that are checked again in one interval, in turn.
+const OTHERS: usize = 16;
+
+/// Threads and children of a launcher that are looked at; with more it gets no orphans.
+const OF_LAUNCHER: usize = 64;
 
 /// Searches for threads with an old mask after a change. What is created faster is set at the next interval.
 const LOOKS: u32 = 16;
@@ -43,237 +62,214 @@ pub struct AffinityEnforcer {
     proc: ProcFs,
     tree: ProcessTree,
     apps: BTreeMap<AppId, Confined>,
+    /// Processes with higher numbers have not been looked at.
     newest_pid: u32,
-    /// Intervals until all processes are read; 0: at the next search.
-    full_look_in: u32,
-    looks: u64,
-}
-
-#[derive(Debug, Default)]
-struct Confined {
-    /// The last set applied; empty before the first.
-    cpus: CpuSet,
-    threads: BTreeMap<ThreadId, Mask>,
-    processes: Vec<u32>,
-    /// The search since which the threads have not been listed again.
-    listed_at: Option<u64>,
-    /// Masks that threads may still have from before the last change. Emptied when every thread is set.
-    stale: Vec<CpuSet>,
-    refusal_logged: bool,
-    before: Option<Before>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-struct Before {
-    /// Of the process that was named: threads started since get it.
-    first: CpuSet,
-    threads: BTreeMap<u32, ThreadBefore>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct ThreadBefore {
-    /// When it started: its number may be another's by the time it is put back.
-    started_ticks: u64,
-    mask: CpuSet,
+    /// The newest at the last interval. A number shows before the process that gets it can be found, so those since are
+    /// looked at twice.
+    newest_before: u32,
+    /// All processes are looked at in the next search.
+    full_look: bool,
+    /// How far the turn of all other processes has come.
+    others_until: u32,
+    intervals: u64,
+    /// What is left of the interval to each account, in threads.
+    left: BTreeMap<u32, usize>,
+    /// Of a search for orphans that has not come to its end: the applications that seemed to have ended at its start.
+    orphans_of: Option<BTreeSet<AppId>>,
 }
 
 const BEFORE: &str = "before";
 
+/// How far a look at the threads of an application came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Listed {
-    AsBefore,
-    Anew,
-}
-
-#[derive(Debug, Default)]
-struct Mask {
-    in_force: CpuSet,
-    own: Option<CpuSet>,
+enum Looked {
+    /// At all of them; so many had to be set.
+    Whole(usize),
+    /// The rest waits for its turn.
+    Part,
 }
 
 impl AffinityEnforcer {
     /// For this machine; an error if `/proc` is not mounted.
     pub fn new() -> Result<Self, HostError> {
+        let proc = ProcFs::system()?;
+        let newest_pid = proc.newest_pid()?;
         Ok(Self {
-            proc: ProcFs::system()?,
+            proc,
             tree: ProcessTree::default(),
             apps: BTreeMap::new(),
-            newest_pid: 0,
-            full_look_in: 0,
-            looks: 0,
+            newest_pid,
+            newest_before: newest_pid,
+            full_look: false,
+            others_until: 0,
+            intervals: 0,
+            left: BTreeMap::new(),
+            orphans_of: None,
         })
     }
 
-    fn look_at_processes(&mut self) -> Result<(), HostError> {
+    /// Looks at the processes that were started since the last search, and at those since this number. Returns whether
+    /// that was all of them.
+    fn look_at_new(&mut self, since: u32) -> Result<bool, HostError> {
         // Read first: whatever is started from here on is newer, and found by the next search.
         let newest = self.proc.newest_pid()?;
-        let processes = if self.full_look_in == 0 || newest < self.newest_pid {
-            self.full_look_in = FULL_LOOK;
-            self.proc.processes()?
-        } else if newest == self.newest_pid {
-            return Ok(());
-        } else {
-            self.proc.stats(&self.new_and_known(newest)?)
+        if std::mem::take(&mut self.full_look) {
+            let processes = self.proc.processes()?;
+            let proc = &self.proc;
+            self.tree.update(&processes, &|child| {
+                proc.same_program(child.pid, child.parent)
+            });
+            self.newest_pid = newest;
+            self.newest_before = newest;
+            self.others_until = 0;
+            return Ok(true);
+        }
+        let wrapped = newest < self.newest_pid;
+        let since = match wrapped {
+            true => self.newest_pid,
+            false => since.min(self.newest_pid),
         };
-        let proc = &self.proc;
-        self.tree.update(&processes, &|child| {
-            proc.same_program(child.pid, child.parent)
-        });
-        self.newest_pid = newest;
-        self.looks += 1;
+        if since == newest {
+            return Ok(true);
+        }
+        let mut pids = self.proc.pids_above(since, NEW)?;
+        if wrapped && pids.len() < NEW {
+            let more = self.proc.pids_above(0, NEW - pids.len())?;
+            pids.extend(more.into_iter().filter(|pid| *pid <= newest));
+        }
+        // The rest is looked at by the next search.
+        let cut = pids.last().filter(|_| pids.len() == NEW);
+        self.newest_pid = cut.copied().unwrap_or(newest);
+        self.find_among(&pids);
+        Ok(self.newest_pid == newest)
+    }
+
+    fn find_among(&mut self, pids: &[u32]) {
+        let (proc, stats) = (&self.proc, self.proc.stats(pids));
+        let is_helper = |child: &ProcessStat| proc.same_program(child.pid, child.parent);
+        self.tree.find(&stats, &is_helper);
+    }
+
+    /// Looks at a few of all processes again: one may belong to an application only since it was looked at.
+    fn look_at_others(&mut self) -> Result<(), HostError> {
+        let pids = self.proc.pids_above(self.others_until, OTHERS)?;
+        self.find_among(&pids);
+        if pids.len() < OTHERS {
+            self.tree.end_round();
+        }
+        let last = pids.last().filter(|_| pids.len() == OTHERS);
+        self.others_until = last.copied().unwrap_or_default();
         Ok(())
     }
 
-    /// The numbers of all members and of those that may have been started since the last search.
-    fn new_and_known(&self, newest: u32) -> Result<Vec<u32>, HostError> {
-        let new = self.newest_pid + 1..=newest;
-        let mut pids: Vec<u32> = if newest - self.newest_pid <= TRIED {
-            new.collect()
-        } else {
-            let mut pids = self.proc.pids()?;
-            pids.retain(|pid| new.contains(pid));
-            pids
+    /// Whether the process with this number is the one that started then.
+    fn lives(&mut self, pid: u32, started_ticks: u64) -> bool {
+        let stat = self.proc.stat(pid);
+        let Some(stat) = stat.ok().filter(|stat| stat.started_ticks == started_ticks) else {
+            return false;
         };
-        pids.extend(self.tree.all_members());
-        pids.sort_unstable();
-        pids.dedup();
-        Ok(pids)
+        // It may lead a group since it was found.
+        self.tree.note_leaders(&stat);
+        !stat.is_zombie()
     }
 
-    /// Lists the threads of an application, if that was not done since the last search.
-    fn list_threads(&mut self, app: AppId) -> Listed {
-        let Some(confined) = self.apps.get_mut(&app) else {
-            return Listed::AsBefore;
-        };
-        if confined.listed_at == Some(self.looks) {
-            return Listed::AsBefore;
-        }
-        confined.listed_at = Some(self.looks);
-        let mut seen = Vec::new();
-        confined.processes.clear();
-        let members: Vec<u32> = self.tree.members(app).collect();
-        for pid in members {
-            match self.proc.threads(pid) {
-                Ok(threads) if !threads.is_empty() => {
-                    confined.processes.push(pid);
-                    seen.extend(threads);
-                }
-                _ => self.tree.ended(app, pid),
-            }
-        }
-        seen.sort_unstable();
-        confined
-            .threads
-            .retain(|tid, _| seen.binary_search(tid).is_ok());
-        for tid in seen {
-            confined.threads.entry(tid).or_default();
-        }
-        Listed::Anew
-    }
-
-    fn settle(confined: &mut Confined, app: AppId) -> Result<u32, HostError> {
-        let target = confined.cpus.clone();
-        let mut set = 0;
-        let mut first_refusal = None;
-        if target.is_empty() {
-            return Ok(0);
-        }
-        confined.threads.retain(|tid, mask| {
-            let Ok(now) = masks::get(*tid) else {
+    /// Forgets members that have ended, up to the first that lives. Returns whether there is one.
+    fn drop_ended(&mut self, app: AppId) -> bool {
+        loop {
+            let Some((pid, started)) = self.tree.members_from(app, 0).next() else {
                 return false;
             };
-            let chose_itself = if mask.in_force.is_empty() {
-                !confined.stale.contains(&now)
-            } else {
-                now != mask.in_force
-            };
-            if chose_itself {
-                mask.own = (now.is_subset(&target) && now != target).then(|| now.clone());
-            }
-            let wanted = match &mask.own {
-                Some(own) if !own.is_disjoint(&target) => own.intersection(&target),
-                _ => target.clone(),
-            };
-            if now == wanted {
-                mask.in_force = now;
+            if self.lives(pid, started) {
                 return true;
             }
-            set += 1;
-            match masks::set(*tid, &wanted) {
-                Ok(()) => {}
-                Err(error) if error.is_gone() => return false,
-                Err(error) => first_refusal = first_refusal.take().or(Some(error)),
-            }
-            // The kernel leaves out CPUs that it does not allow. Without an answer the thread has just ended.
-            let Ok(in_force) = masks::get(*tid) else {
-                return false;
-            };
-            mask.in_force = in_force;
-            true
-        });
-        match first_refusal {
-            None => Ok(set),
-            // Set-uid programs: the rest of the application is confined all the same.
-            Some(error) if error.errno() == Some(Errno::PERM) => {
-                if !std::mem::replace(&mut confined.refusal_logged, true) {
-                    tracing::warn!(
-                        app = app.0,
-                        "a thread cannot be confined, it may run on all CPUs: {}",
-                        chain(&error)
-                    );
-                }
-                Ok(0)
-            }
-            Some(error) => Err(error),
+            self.tree.ended(app, pid);
         }
     }
 
-    /// If the kernel refuses the previous set (all of its CPUs are offline), the new one is put in force all the same.
-    fn settle_under_old(confined: &mut Confined, app: AppId) {
-        if let Err(error) = Self::settle(confined, app) {
-            tracing::info!(
-                app = app.0,
-                "masks not applied for the previous CPUs: {}",
-                chain(&error)
-            );
-        }
-    }
-
-    /// Gives the threads of an adopted application the masks that they had before, except those that chose one.
-    fn put_back(&self, confined: &Confined) {
-        let Some(before) = &confined.before else {
-            return;
-        };
-        for (tid, mask) in &confined.threads {
-            let same = |thread: &&ThreadBefore| {
-                let now = self.proc.stat(tid.0);
-                now.is_ok_and(|now| now.started_ticks == thread.started_ticks)
-            };
-            let had = before
-                .threads
-                .get(&tid.0)
-                .filter(same)
-                .map_or(&before.first, |thread| &thread.mask);
-            if mask.own.is_none()
-                && !had.is_empty()
-                && let Err(error) = masks::set(*tid, had)
-                && !error.is_gone()
-            {
-                tracing::warn!(thread = tid.0, "mask not restored: {}", chain(&error));
-            }
-        }
-    }
-
-    fn settle_all(&mut self, app: AppId) -> Result<(), HostError> {
-        for _ in 0..LOOKS {
+    /// Continues to look at the threads of an application, and gives those another mask that have a wrong one, until
+    /// `left` is used up.
+    fn look_at_threads(&mut self, app: AppId, left: &mut usize) -> Result<Looked, HostError> {
+        let mut set = 0;
+        let mut refused = None;
+        loop {
             let Some(confined) = self.apps.get_mut(&app) else {
+                return Ok(Looked::Whole(set));
+            };
+            if *left == 0 {
+                return Ok(Looked::Part);
+            }
+            if confined.at.is_none() {
+                confined.round += 1;
+                confined.pass = confined.round;
+            }
+            let (first, place) = confined.at.unwrap_or_default();
+            let Some((pid, started)) = self.tree.members_from(app, first).next() else {
+                let (round, pass) = (confined.round, confined.pass);
+                confined.threads.retain(|_, mask| mask.round >= pass);
+                confined.at = None;
+                confined.whole_at = self.intervals;
+                if round != pass {
+                    // The first threads have not been looked at since the change.
+                    continue;
+                }
+                return confined.noted(app, refused).map(|()| Looked::Whole(set));
+            };
+            let place = if pid == first { place } else { 0 };
+            if place == 0 {
+                *left = left.saturating_sub(PROCESS).max(1);
+                if !self.lives(pid, started) {
+                    self.tree.ended(app, pid);
+                    continue;
+                }
+            }
+            let threads = self
+                .proc
+                .threads_from(pid, place, *left)
+                .unwrap_or_default();
+            let Some(confined) = self.apps.get_mut(&app) else {
+                continue;
+            };
+            for thread in &threads {
+                match confined.settle(*thread) {
+                    Ok(changed) => set += usize::from(changed),
+                    Err(error) => refused = refused.or(Some(error)),
+                }
+            }
+            confined.at = Some(match threads.len() < *left {
+                true => (pid + 1, 0),
+                false => (pid, place + threads.len()),
+            });
+            *left -= threads.len();
+        }
+    }
+
+    /// Sets the masks of an application until a search finds no thread with an old one, or its user has had enough of
+    /// the interval.
+    fn settle_all(&mut self, app: AppId, at_least: usize) -> Result<(), HostError> {
+        let account = self.apps.get(&app).map_or(0, |confined| confined.account);
+        let of_account = self.left.get(&account).copied().unwrap_or(THREADS);
+        let mut left = of_account.max(at_least);
+        let had = left;
+        let leaves = self.apps.get(&app).is_some_and(|app| app.leaving.is_some());
+        let result = match leaves {
+            true => self.leave(app, &mut left),
+            false => self.settle_within(app, &mut left),
+        };
+        let used = had.saturating_sub(left);
+        self.left.insert(account, of_account.saturating_sub(used));
+        result
+    }
+
+    fn settle_within(&mut self, app: AppId, left: &mut usize) -> Result<(), HostError> {
+        for _ in 0..LOOKS {
+            let newest = self.newest_pid;
+            let Looked::Whole(set) = self.look_at_threads(app, left)? else {
                 return Ok(());
             };
-            let had_to_set = Self::settle(confined, app)?;
-            if had_to_set > 0 {
-                self.look_at_processes()?;
+            if set > 0 {
+                self.look_at_new(newest)?;
             }
-            if self.list_threads(app) == Listed::AsBefore {
+            if self.newest_pid == newest {
                 if let Some(confined) = self.apps.get_mut(&app) {
                     confined.stale.clear();
                 }
@@ -281,6 +277,28 @@ impl AffinityEnforcer {
             }
         }
         Ok(())
+    }
+
+    /// Starts to follow an application.
+    fn follow(&mut self, app: AppId, account: u32, stale: Option<CpuSet>) {
+        let confined = Confined {
+            account,
+            stale: stale.into_iter().collect(),
+            ..Confined::default()
+        };
+        self.apps.insert(app, confined);
+    }
+
+    /// Reads which threads an application has, and changes nothing.
+    fn list_threads(&mut self, app: AppId) {
+        if let Some(confined) = self.apps.get_mut(&app) {
+            let cpus = std::mem::take(&mut confined.cpus);
+            // Without a set nothing is refused.
+            let _ = self.look_at_threads(app, &mut { usize::MAX });
+            if let Some(confined) = self.apps.get_mut(&app) {
+                confined.cpus = cpus;
+            }
+        }
     }
 }
 
@@ -311,15 +329,11 @@ impl Confine for AffinityEnforcer {
         let Some(confined) = self.apps.get_mut(&app) else {
             return Ok(());
         };
-        // Masks that threads gave themselves have to be noticed under the old set, or they would be taken for old.
-        Self::settle_under_old(confined, app);
         if confined.cpus != *cpus {
-            let before = std::mem::replace(&mut confined.cpus, cpus.clone());
-            confined.stale.push(before);
+            confined.change_to(cpus);
         }
-        self.look_at_processes()?;
-        self.list_threads(app);
-        self.settle_all(app)
+        self.look_at_new(u32::MAX)?;
+        self.settle_all(app, AT_LEAST)
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
@@ -327,7 +341,8 @@ impl Confine for AffinityEnforcer {
             return Ok(CpuSet::new());
         };
         let mut in_force = CpuSet::new();
-        for mask in confined.threads.values() {
+        let looked_at = |mask: &&Mask| mask.round == confined.round;
+        for mask in confined.threads.values().filter(looked_at) {
             match &mask.own {
                 // Its own choice within what it was given takes nothing from the application.
                 Some(_) if mask.in_force.is_subset(&confined.cpus) => {
@@ -346,22 +361,29 @@ impl Confine for AffinityEnforcer {
 impl Membership for AffinityEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let first = self.proc.stat(newcomer.first_process)?;
+        let (app, launcher) = (newcomer.app, newcomer.launcher);
         // Launched from within another application, it brings that one's mask along.
-        let inherited = self
-            .apps
-            .iter()
-            .find(|(_, confined)| confined.processes.contains(&newcomer.launcher))
-            .map(|(_, confined)| confined.cpus.clone());
-        self.tree.add(newcomer.app, newcomer.launcher, &first);
-        self.apps.insert(
-            newcomer.app,
-            Confined {
-                stale: inherited.into_iter().collect(),
-                ..Confined::default()
-            },
-        );
-        self.full_look_in = 0;
-        self.list_threads(newcomer.app);
+        let around = self.tree.owner(launcher);
+        let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
+        self.tree.add(app, launcher, &first);
+        self.follow(app, newcomer.account, inherited);
+        let children = self.proc.children(launcher, OF_LAUNCHER);
+        if let Some(children) = &children
+            && children.len() <= OF_LAUNCHER
+        {
+            let mut others = self.proc.stats(children).into_iter();
+            let busy = others.any(|child| {
+                let other = child.pid != first.pid && !child.is_zombie();
+                other && !self.proc.same_program(child.pid, launcher)
+            });
+            self.tree.judge_launcher(app, busy);
+        } else if self.proc.children(std::process::id(), usize::MAX).is_some() {
+            self.tree.judge_launcher(app, true);
+        } else {
+            // The kernel lists no children (CONFIG_PROC_CHILDREN).
+            self.full_look = true;
+        }
+        self.list_threads(app);
         Ok(())
     }
 
@@ -377,9 +399,9 @@ impl Membership for AffinityEnforcer {
         let first = self.proc.stat(pid)?;
         // Orphans of its parent are not its: that did not start it for mapper.
         self.tree.add(app, 0, &first);
-        self.apps.insert(app, Confined::default());
-        self.full_look_in = 0;
-        if let Err(error) = self.look_at_processes() {
+        self.follow(app, adoptee.account, None);
+        self.full_look = true;
+        if let Err(error) = self.look_at_new(0) {
             self.apps.remove(&app);
             self.tree.remove(app);
             return Err(error);
@@ -387,7 +409,7 @@ impl Membership for AffinityEnforcer {
         self.list_threads(app);
         let thread = |tid: &ThreadId| {
             let mask = masks::get(*tid).ok()?;
-            let started_ticks = self.proc.stat(tid.0).ok()?.started_ticks;
+            let started_ticks = self.proc.thread_stat(*tid).ok()?.started_ticks;
             Some((
                 tid.0,
                 ThreadBefore {
@@ -410,60 +432,85 @@ impl Membership for AffinityEnforcer {
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
-        self.full_look_in = self.full_look_in.saturating_sub(1);
-        self.look_at_processes()?;
-        let apps: Vec<AppId> = self.apps.keys().copied().collect();
+        let since = self.newest_before;
+        self.look_at_new(since)?;
+        self.newest_before = self.newest_pid;
+        self.look_at_others()?;
+        self.intervals += 1;
+        self.left.clear();
+        // Those first that have waited longest.
+        let mut apps: Vec<(u64, AppId)> = self.apps.iter().map(|(a, c)| (c.whole_at, *a)).collect();
+        apps.sort_unstable();
         let mut first_error = None;
-        for app in apps {
-            self.list_threads(app);
-            if let Err(error) = self.settle_all(app) {
+        for (_, app) in apps {
+            if let Err(error) = self.settle_all(app, 0) {
                 first_error.get_or_insert(error);
             }
         }
         first_error.map_or(Ok(()), Err)
     }
 
+    fn follow_new(&mut self) -> Result<(), HostError> {
+        self.look_at_new(u32::MAX).map(drop)
+    }
+
+    fn owner(&self, pid: u32) -> Option<AppId> {
+        self.tree.owner(pid)
+    }
+
+    fn waiting_threads(&self) -> usize {
+        let part = self
+            .apps
+            .values()
+            .filter(|app| app.whole_at < self.intervals);
+        part.map(|app| app.threads.len()).sum()
+    }
+
     fn tasks(&mut self, app: AppId) -> Tasks {
-        self.apps
-            .get(&app)
-            .map_or_else(Tasks::default, |confined| Tasks {
-                processes: confined.processes.clone(),
-                threads: confined.threads.keys().copied().collect(),
-            })
-    }
-
-    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
-        // Reads all: the last processes may just have ended, or left orphans behind.
-        self.full_look_in = 0;
-        if let Err(error) = self.look_at_processes() {
-            tracing::warn!("processes not checked: {}", chain(&error));
+        let threads = self.apps.get(&app).map(|confined| confined.threads.keys());
+        Tasks {
+            processes: self.tree.members(app).collect(),
+            threads: threads.into_iter().flatten().copied().collect(),
+            extent: Extent::Whole,
         }
-        let empty = |app: &AppId| self.tree.members(*app).next().is_none();
-        apps.iter().copied().filter(empty).collect()
     }
 
-    fn release(
-        &mut self,
-        app: AppId,
-        all: &CpuSet,
-        _departure: Departure,
-    ) -> Result<(), HostError> {
-        if let Some(confined) = self.apps.get_mut(&app) {
-            if confined.before.is_some() {
-                Self::settle_under_old(confined, app);
+    fn emptied(&mut self, apps: &mut BTreeSet<AppId>) -> Vec<AppId> {
+        apps.retain(|app| !self.drop_ended(*app));
+        if apps.is_empty() {
+            return Vec::new();
+        }
+        // The last processes may have left orphans behind, perhaps more than one search finds.
+        let (since, of) = match self.orphans_of.take() {
+            Some(of) => (u32::MAX, of),
+            None => (self.newest_before, apps.clone()),
+        };
+        match self.look_at_new(since) {
+            Ok(true) => {
+                apps.retain(|app| self.tree.members(*app).next().is_none());
+                let ended = apps.intersection(&of).copied().collect();
+                apps.retain(|app| !of.contains(app));
+                return ended;
             }
-            let before = std::mem::replace(&mut confined.cpus, all.clone());
-            confined.stale.push(before);
+            Ok(false) => self.orphans_of = Some(of),
+            Err(error) => tracing::warn!("processes not checked: {}", chain(&error)),
         }
-        let result = self.look_at_processes().and_then(|()| {
-            self.list_threads(app);
-            self.settle_all(app)
-        });
-        if let Some(confined) = self.apps.remove(&app) {
-            self.put_back(&confined);
-        }
-        self.tree.remove(app);
-        result
+        Vec::new()
+    }
+
+    fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError> {
+        let Some(confined) = self.apps.get_mut(&app) else {
+            return Ok(());
+        };
+        confined.change_to(all);
+        confined.leaving = Some(Leaving::Freeing);
+        let searched = self.look_at_new(u32::MAX);
+        let left = match departure {
+            // It is the last time: nothing is left for another turn.
+            Departure::DaemonStops => self.leave(app, &mut { usize::MAX }),
+            _ => self.settle_all(app, THREADS),
+        };
+        searched.and(left)
     }
 }
 
@@ -480,6 +527,25 @@ impl Handover for AffinityEnforcer {
         known
     }
 
+    fn unfinished(&self) -> Unfinished {
+        match self.apps.values().any(|app| app.leaving.is_some()) {
+            true => Unfinished::Restoring,
+            false => Unfinished::Nothing,
+        }
+    }
+
+    fn remember_unfinished(&self) -> serde_json::Value {
+        self.remember_leaving()
+    }
+
+    fn finish(&mut self) {
+        self.finish_leaving();
+    }
+
+    fn take_up(&mut self, unfinished: &serde_json::Value) {
+        self.take_up_leaving(unfinished);
+    }
+
     fn take_over(&mut self, former: &Former) -> Result<(), HostError> {
         let app = former.app;
         if !self.tree.take_over(app, &former.processes, former.launcher) {
@@ -493,13 +559,17 @@ impl Handover for AffinityEnforcer {
         self.apps.insert(
             app,
             Confined {
+                account: former.account,
                 cpus: former.cpus.clone(),
                 before: before.and_then(|before| serde_json::from_value(before).ok()),
                 ..Confined::default()
             },
         );
-        self.full_look_in = 0;
-        self.look_at_processes()?;
+        // What they started without a daemon is found with the first decision, or at once if nothing else lives.
+        self.full_look = true;
+        if !self.drop_ended(app) {
+            self.look_at_new(0)?;
+        }
         self.list_threads(app);
         if self.tree.members(app).next().is_none() {
             self.apps.remove(&app);

@@ -1,9 +1,13 @@
 //! Confinement of real processes by affinity.
 
+use super::confined::STALE;
 use super::*;
 use mapper_model::CpuId;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 struct Running(Child);
 
@@ -11,16 +15,46 @@ impl Running {
     fn shell(script: &str) -> Self {
         let child = Command::new("sh")
             .args(["-c", script])
-            .stdout(Stdio::null())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()
             .unwrap();
         Self(child)
+    }
+
+    /// So many processes besides the shell, all of which are there.
+    fn with_children(count: usize) -> Self {
+        let mut running = Self::shell(&format!(
+            "i=0; while [ $i -lt {count} ]; do sleep 60 & i=$((i+1)); done; echo; wait"
+        ));
+        running.line();
+        running
+    }
+
+    /// The next line it prints.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let output = self.0.stdout.as_mut().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // With all it started: the shell leads a group.
+        if let Some(group) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
@@ -33,10 +67,21 @@ fn admitted(child: &Running) -> AffinityEnforcer {
         first_process: child.0.id(),
         // Not this process: other tests of the same binary have children too.
         launcher: u32::MAX,
+        account: 0,
     };
     let mut enforcer = AffinityEnforcer::new().unwrap();
     enforcer.admit(&newcomer).unwrap();
     enforcer
+}
+
+/// Two CPUs of this machine, and both of them.
+fn two_cpus() -> [CpuSet; 3] {
+    let all = crate::cpus::own_affinity().unwrap();
+    assert!(all.len() >= 2, "this test needs two CPUs, found {all}");
+    let mut cpus = all.iter();
+    let [low, high] = [cpus.next().unwrap(), cpus.next().unwrap()];
+    let set = |cpus: &[CpuId]| cpus.iter().copied().collect();
+    [set(&[low]), set(&[high]), set(&[low, high])]
 }
 
 fn adoptee(target: AdoptTarget) -> Adoptee {
@@ -44,6 +89,7 @@ fn adoptee(target: AdoptTarget) -> Adoptee {
         app: APP,
         target,
         owner: None,
+        account: 0,
         usable: CpuSet::new(),
     }
 }
@@ -85,7 +131,7 @@ fn every_process_of_the_tree_is_confined_and_freed_again() {
         assert_eq!(masks::get(*thread).unwrap(), one);
     }
     assert_eq!(enforcer.effective(APP).unwrap(), one);
-    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), []);
+    assert_eq!(enforcer.emptied(&mut BTreeSet::from([APP])), []);
     enforcer.release(APP, &all, Departure::ForGood).unwrap();
     for thread in &tasks.threads {
         assert_eq!(masks::get(*thread).unwrap(), all);
@@ -125,13 +171,33 @@ fn a_thread_that_pins_itself_within_the_allocation_is_respected() {
 }
 
 #[test]
+fn applications_share_the_part_of_their_account_of_any_user() {
+    let children = [(1, 7), (2, 7), (3, 8)].map(|of| (Running::shell("exec sleep 30"), of));
+    let mut enforcer = AffinityEnforcer::new().unwrap();
+    for (child, (app, account)) in &children {
+        let newcomer = Newcomer {
+            app: AppId(*app),
+            first_process: child.0.id(),
+            launcher: u32::MAX,
+            account: *account,
+        };
+        enforcer.admit(&newcomer).unwrap();
+    }
+    enforcer.refresh().unwrap();
+    // Each process takes as much as some threads, and its own thread.
+    let used = |account| THREADS - enforcer.left[&account];
+    assert_eq!(enforcer.left.len(), 2);
+    assert_eq!(used(7), 2 * used(8));
+}
+
+#[test]
 fn an_application_whose_processes_ended_is_not_populated() {
     let mut child = Running::shell("exec sleep 30");
     let mut enforcer = admitted(&child);
-    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), []);
+    assert_eq!(enforcer.emptied(&mut BTreeSet::from([APP])), []);
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    assert_eq!(enforcer.emptied(&BTreeSet::from([APP])), [APP]);
+    assert_eq!(enforcer.emptied(&mut BTreeSet::from([APP])), [APP]);
 }
 
 #[test]
@@ -151,6 +217,7 @@ fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
             app: APP,
             cpus: high.clone(),
             launcher: None,
+            account: 0,
             set_by_others: None,
             processes: enforcer.remember(APP),
         };
@@ -192,5 +259,110 @@ fn a_set_that_the_kernel_refuses_keeps_neither_the_next_one_nor_a_release_back()
         set_mask(&child, &one);
         enforcer.refresh().unwrap();
         assert_eq!(mask(&child), one);
+    }
+}
+
+#[test]
+fn threads_of_a_large_application_and_of_others_are_confined_however_often_its_cpus_change() {
+    let [low, high, both] = two_cpus();
+    let large = Running::with_children(250);
+    let small = Running::shell("exec sleep 60");
+    let mut enforcer = admitted(&large);
+    let other = AppId(2);
+    let newcomer = Newcomer {
+        app: other,
+        first_process: small.0.id(),
+        launcher: u32::MAX,
+        account: 0,
+    };
+    enforcer.admit(&newcomer).unwrap();
+    enforcer.apply(other, &low).unwrap();
+    // Its children were there before the enforcer.
+    enforcer.full_look = true;
+    enforcer.refresh().unwrap();
+    let threads: Vec<ThreadId> = enforcer.tree.members(APP).map(ThreadId).collect();
+    assert_eq!(threads.len(), 251);
+    for thread in &threads {
+        masks::set(*thread, &both).unwrap();
+    }
+    set_mask(&small, &both);
+    for _ in 0..12 {
+        enforcer.refresh().unwrap();
+        enforcer.apply(APP, &low).unwrap();
+        enforcer.apply(APP, &high).unwrap();
+    }
+    let unconfined = threads.iter().filter(|t| masks::get(**t).unwrap() == both);
+    assert_eq!(unconfined.count(), 0);
+    assert_eq!(mask(&small), low);
+    assert!(enforcer.apps[&APP].stale.len() <= 3);
+    // Once nothing changes, all get the last set and no old mask is kept.
+    for _ in 0..8 {
+        enforcer.refresh().unwrap();
+    }
+    for thread in &threads {
+        assert_eq!(masks::get(*thread).unwrap(), high);
+    }
+    assert_eq!(enforcer.apps[&APP].stale, []);
+}
+
+#[test]
+fn old_masks_are_remembered_once_each_and_only_the_last() {
+    let mut confined = Confined::default();
+    for cpus in (1..200).chain(1..200).map(CpuSet::first) {
+        confined.change_to(&cpus);
+    }
+    assert_eq!(confined.stale.len(), STALE);
+    assert_eq!(confined.stale.last(), Some(&CpuSet::first(198)));
+}
+
+#[test]
+fn an_application_has_not_ended_while_new_processes_of_others_hide_its_child() {
+    // It leads a group, by which its child is found.
+    let mut first = Running::shell("read x; sleep 60 & echo $!");
+    let mut enforcer = admitted(&first);
+    enforcer.refresh().unwrap();
+    let others = Running::with_children(NEW + 50);
+    drop(first.0.stdin.take());
+    let child: u32 = first.line().parse().unwrap();
+    first.0.wait().unwrap();
+    for _ in 0..5 {
+        let mut apps = BTreeSet::from([APP]);
+        assert_eq!(enforcer.emptied(&mut apps), []);
+        if apps.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(enforcer.first_process(APP), Some(child));
+    drop(first);
+    wait_until(|| !enforcer.emptied(&mut BTreeSet::from([APP])).is_empty());
+    drop(others);
+}
+
+#[test]
+fn a_change_takes_no_more_than_is_left_to_the_user_and_forgets_no_mask_that_a_thread_chose() {
+    let [low, high, both] = two_cpus();
+    let child = Running::with_children(64);
+    let mut enforcer = admitted(&child);
+    enforcer.full_look = true;
+    enforcer.apply(APP, &both).unwrap();
+    enforcer.refresh().unwrap();
+    let threads: Vec<ThreadId> = enforcer.tree.members(APP).map(ThreadId).collect();
+    assert_eq!(threads.len(), 65);
+    for thread in &threads {
+        masks::set(*thread, &high).unwrap();
+    }
+    enforcer.left.values_mut().for_each(|left| *left = 0);
+    enforcer.apply(APP, &low).unwrap();
+    let known = enforcer.apps[&APP].threads.values();
+    let looked_at = known.filter(|mask| mask.own.is_some()).count();
+    assert!((1..=AT_LEAST / PROCESS).contains(&looked_at), "{looked_at}");
+    for (cpus, in_force) in [(&low, &low), (&both, &high)] {
+        enforcer.apply(APP, cpus).unwrap();
+        for _ in 0..3 {
+            enforcer.refresh().unwrap();
+        }
+        for thread in &threads {
+            assert_eq!(masks::get(*thread).unwrap(), *in_force);
+        }
     }
 }

@@ -18,6 +18,7 @@ fn adoptee(app: u64, target: AdoptTarget, owner: Option<u32>) -> Adoptee {
         app: AppId(app),
         target,
         owner,
+        account: 0,
         usable: CpuSet::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::group_dir::{DEPTH, GroupDir};
 use crate::HostError;
-use crate::enforce::Tasks;
+use crate::enforce::{Extent, Tasks};
 use crate::procfs::read_cpu_list;
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::path::Path;
@@ -40,29 +40,33 @@ pub(super) fn groups_below(group: &GroupDir) -> u64 {
 
 /// The processes and threads of a group and of those below it; of the group alone if there are too many.
 pub(super) fn collect_tasks(group: &GroupDir, tasks: &mut Tasks) {
+    collect_some(group, tasks, usize::MAX);
+}
+
+/// No more than so many threads, and as many processes.
+pub(super) fn collect_some(group: &GroupDir, tasks: &mut Tasks, most: usize) {
     let depth = match groups_below(group) > MOST_GROUPS {
         true => 0,
         false => DEPTH,
     };
-    collect_down_to(depth, group, tasks);
+    collect_down_to(depth, group, tasks, most);
+    if tasks.threads.len() >= most || tasks.processes.len() >= most {
+        tasks.extent = Extent::Part;
+    }
 }
 
-fn collect_down_to(depth: u32, group: &GroupDir, tasks: &mut Tasks) {
-    let numbers = |file: &str| {
-        group
-            .read(file)
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.parse::<u32>().ok())
-            .collect::<Vec<_>>()
+fn collect_down_to(depth: u32, group: &GroupDir, tasks: &mut Tasks, most: usize) {
+    let numbers = |file: &str, had: usize| {
+        let most = most.saturating_sub(had);
+        group.numbers(file, most).unwrap_or_default()
     };
-    tasks.processes.extend(numbers("cgroup.procs"));
-    tasks
-        .threads
-        .extend(numbers("cgroup.threads").into_iter().map(ThreadId));
+    let processes = numbers("cgroup.procs", tasks.processes.len());
+    tasks.processes.extend(processes);
+    let threads = numbers("cgroup.threads", tasks.threads.len());
+    tasks.threads.extend(threads.into_iter().map(ThreadId));
     if depth > 0 {
         for below in group.groups_below() {
-            collect_down_to(depth - 1, &below, tasks);
+            collect_down_to(depth - 1, &below, tasks, most);
         }
     }
 }

@@ -21,7 +21,15 @@ pub(super) struct Groups {
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
     pub(super) left_over: Vec<AppId>,
+    /// What is left of the interval to each account, in threads.
+    pub(super) left: BTreeMap<u32, usize>,
 }
+
+/// Threads of one account that are listed in an interval. An application of more is counted by its group.
+pub(super) const THREADS: usize = 2048;
+
+/// Threads of an application that are listed whatever its account has had of the interval.
+const AT_LEAST: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -34,11 +42,14 @@ pub(super) struct Group {
     pub(super) expected: Vec<CpuSet>,
     pub(super) memory: Memory,
     pub(super) partition: Partition,
+    /// Whose part of an interval it takes.
+    pub(super) account: u32,
 }
 
 impl Group {
     pub(super) fn new(dir: GroupDir, origin: Origin, written: CpuSet) -> Self {
         Self {
+            account: 0,
             dir,
             written,
             origin,
@@ -137,6 +148,17 @@ impl Groups {
     pub(super) fn get_mut(&mut self, app: AppId) -> Result<&mut Group, HostError> {
         let unknown = self.unknown(app);
         self.apps.get_mut(&app).ok_or(unknown)
+    }
+
+    /// How many threads of an application may be listed now.
+    pub(super) fn most_threads(&self, account: u32) -> usize {
+        let left = self.left.get(&account).copied().unwrap_or(THREADS);
+        left.max(AT_LEAST)
+    }
+
+    pub(super) fn listed(&mut self, account: u32, threads: usize) {
+        let left = self.left.entry(account).or_insert(THREADS);
+        *left = left.saturating_sub(threads);
     }
 
     pub(super) fn unknown(&self, app: AppId) -> HostError {

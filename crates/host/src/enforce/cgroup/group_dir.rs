@@ -119,6 +119,30 @@ impl GroupDir {
         Ok(text)
     }
 
+    /// The numbers that begin a list of them, one a line, at most so many. The kernel makes no more of it than is read.
+    pub(super) fn numbers(&self, name: &str, most: usize) -> Result<Vec<u32>, HostError> {
+        let mut file = File::from(self.open_file(name)?);
+        let (mut numbers, mut rest, mut buffer) = (Vec::new(), Vec::new(), [0; 4096]);
+        while numbers.len() < most {
+            let read = file
+                .read(&mut buffer)
+                .map_err(|source| HostError::file("read", self.file(name), source))?;
+            rest.extend_from_slice(&buffer[..read]);
+            let whole = match read {
+                0 => rest.len(),
+                _ => rest.iter().rposition(|b| *b == b'\n').map_or(0, |b| b + 1),
+            };
+            let text: Vec<u8> = rest.drain(..whole).collect();
+            let text = String::from_utf8_lossy(&text);
+            numbers.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+            if read == 0 {
+                break;
+            }
+        }
+        numbers.truncate(most);
+        Ok(numbers)
+    }
+
     pub(super) fn read_cpus(&self, name: &str) -> Result<CpuSet, HostError> {
         let text = self.read(name)?;
         text.parse().map_err(|_| {

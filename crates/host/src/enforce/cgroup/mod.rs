@@ -37,10 +37,13 @@ pub(crate) use root::cgroup2_mount;
 pub use root::find_root;
 
 use self::adoption::Adoption;
-use self::files::{ALL_NODES, MOST_GROUPS, collect_tasks, group_number, groups_below, name_of};
+use self::files::{
+    ALL_NODES, MOST_GROUPS, collect_some, collect_tasks, group_number, groups_below, name_of,
+};
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated};
 use self::isolation::{Isolation, Partition};
+use self::moving::{Back, PROCESSES, Returned, Returning};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
@@ -67,9 +70,16 @@ pub struct CgroupEnforcer {
     groups: Groups,
     units: Units,
     partitions: Partitions,
+    /// What was released and has many processes.
+    returning: Vec<Returning>,
 }
 
 impl CgroupEnforcer {
+    fn go_on_returning(&mut self, most: usize) {
+        let groups = &self.groups;
+        self.returning.retain(|some| some.go_on(groups, most));
+    }
+
     /// Below a directory of a cgroup v2 file system, which is made if it does not exist.
     pub fn open(root: &Path) -> Result<Self, HostError> {
         if !root.exists() {
@@ -129,11 +139,13 @@ impl CgroupEnforcer {
             init,
             apps: BTreeMap::new(),
             left_over,
+            left: BTreeMap::new(),
         };
         groups.remove_left_over();
         Ok(Self {
             partitions: Partitions::found(&groups),
             units: Units::default(),
+            returning: Vec::new(),
             groups,
         })
     }
@@ -225,7 +237,10 @@ impl Membership for CgroupEnforcer {
         }
         self.groups.apps.insert(
             newcomer.app,
-            Group::new(dir, Origin::Launched, CpuSet::new()),
+            Group {
+                account: newcomer.account,
+                ..Group::new(dir, Origin::Launched, CpuSet::new())
+            },
         );
         Ok(())
     }
@@ -237,7 +252,10 @@ impl Membership for CgroupEnforcer {
             adoptee,
         }
         .group()?;
-        self.groups.apps.insert(adoptee.app, group);
+        let account = adoptee.account;
+        self.groups
+            .apps
+            .insert(adoptee.app, Group { account, ..group });
         Ok(())
     }
 
@@ -259,7 +277,9 @@ impl Membership for CgroupEnforcer {
 
     fn refresh(&mut self) -> Result<(), HostError> {
         self.units.patience = systemd::PATIENCE;
+        self.groups.left.clear();
         self.units.restore_again(Instant::now());
+        self.go_on_returning(PROCESSES);
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
         Ok(())
@@ -273,10 +293,21 @@ impl Membership for CgroupEnforcer {
         (groups > MOST_GROUPS).then_some(groups)
     }
 
+    /// By what the kernel says now.
+    fn owner(&self, pid: u32) -> Option<AppId> {
+        let path = self.groups.proc.cgroup(pid).ok()?;
+        let path = self.groups.mount.join(path.trim_start_matches('/'));
+        let mut apps = self.groups.apps.iter();
+        let found = apps.find(|(_, group)| path.starts_with(group.dir.path()));
+        found.map(|(app, _)| *app)
+    }
+
     fn tasks(&mut self, app: AppId) -> Tasks {
         let mut tasks = Tasks::default();
         if let Ok(group) = self.groups.get(app) {
-            collect_tasks(&group.dir, &mut tasks);
+            let account = group.account;
+            collect_some(&group.dir, &mut tasks, self.groups.most_threads(account));
+            self.groups.listed(account, tasks.threads.len());
         }
         tasks.processes.sort_unstable();
         tasks.threads.sort_unstable();
@@ -301,15 +332,13 @@ impl Membership for CgroupEnforcer {
         usage_us.checked_mul(1000)
     }
 
-    fn emptied(&mut self, apps: &BTreeSet<AppId>) -> Vec<AppId> {
+    fn emptied(&mut self, apps: &mut BTreeSet<AppId>) -> Vec<AppId> {
         let populated = |app: AppId| {
             let group = self.groups.get(app);
             group.is_ok_and(|group| matches!(group.dir.is_populated(), Ok(Populated::Yes)))
         };
-        apps.iter()
-            .copied()
-            .filter(|app| !populated(*app))
-            .collect()
+        let apps = std::mem::take(apps).into_iter();
+        apps.filter(|app| !populated(*app)).collect()
     }
 
     fn watch(&self, app: AppId) -> Option<OwnedFd> {
@@ -336,9 +365,9 @@ impl Membership for CgroupEnforcer {
         self.partitions.dissolve(&self.groups, &mut group);
         let back = match (&group.origin, departure) {
             (Origin::Moved(homes), Departure::ForGood) => {
-                moving::put_back(&self.groups, &group.dir, homes)
+                moving::put_back(&self.groups, &group.dir, homes, PROCESSES)
             }
-            (Origin::Launched | Origin::Moved(_), _) => Ok(()),
+            (Origin::Launched | Origin::Moved(_), _) => Ok(Back::All),
             (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
                 return match self.units.restore(&self.groups, &group, departure) {
@@ -348,10 +377,17 @@ impl Membership for CgroupEnforcer {
             }
         };
         self.groups.abandon(app, &group)?;
-        back.map_err(|error| match self.groups.left_over.contains(&app) {
-            true => HostError::LeftBehind(group.dir.path().to_owned(), Box::new(error)),
-            false => error,
-        })
+        if let (Ok(Back::Part), Origin::Moved(homes)) = (&back, &group.origin) {
+            let homes = homes.clone();
+            let dir = group.dir;
+            self.returning.push(Returning { app, dir, homes });
+            return Ok(());
+        }
+        back.map(drop)
+            .map_err(|error| match self.groups.left_over.contains(&app) {
+                true => HostError::LeftBehind(group.dir.path().to_owned(), Box::new(error)),
+                false => error,
+            })
     }
 }
 
@@ -425,6 +461,7 @@ impl Handover for CgroupEnforcer {
             former.app,
             Group {
                 partition,
+                account: former.account,
                 ..Group::new(dir, origin, written)
             },
         );
@@ -432,18 +469,31 @@ impl Handover for CgroupEnforcer {
     }
 
     fn unfinished(&self) -> Unfinished {
-        match self.units.restoring.is_empty() {
+        match self.units.restoring.is_empty() && self.returning.is_empty() {
             true => Unfinished::Nothing,
             false => Unfinished::Restoring,
         }
     }
 
     fn remember_unfinished(&self) -> serde_json::Value {
-        self.units.remember()
+        let moved: Vec<Returned> = self.returning.iter().map(Returning::remember).collect();
+        serde_json::json!({ "units": self.units.remember(), "moved": moved })
+    }
+
+    fn finish(&mut self) {
+        self.go_on_returning(usize::MAX);
     }
 
     fn take_up(&mut self, unfinished: &serde_json::Value) {
-        self.units.restoring = recall(unfinished, Instant::now());
+        // Daemons before this one remembered units alone.
+        let units = unfinished.get("units").unwrap_or(unfinished);
+        self.units.restoring = recall(units, Instant::now());
+        let moved = unfinished.get("moved").cloned().unwrap_or_default();
+        let moved: Vec<Returned> = serde_json::from_value(moved).unwrap_or_default();
+        let groups = &self.groups;
+        let moved = moved.into_iter();
+        self.returning
+            .extend(moved.filter_map(|known| Returning::recall(groups, known)));
     }
 }
 

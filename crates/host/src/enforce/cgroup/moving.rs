@@ -1,14 +1,17 @@
 //! Moving adopted processes, there and back. A list of processes is old by the time one of them is moved, so each is
-//! checked before it is moved and afterwards, and all until none is left.
+//! checked before it is moved and afterwards, and all until none is left. What has more processes than can be moved back
+//! without others waiting goes back in pieces ([`Returning`]).
 
-use super::files::collect_tasks;
+use super::files::{collect_some, name_of};
 use super::group::{Groups, Homes, Origin};
 use super::group_dir::GroupDir;
 use super::search::{Identity, Search, anothers, below_mount, refused};
 use crate::HostError;
 use crate::enforce::{AdoptTarget, Adoptee, Tasks};
 use crate::procfs::ProcessStat;
+use mapper_model::AppId;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -32,7 +35,7 @@ pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostE
     };
     if moved.is_err() {
         if let Origin::Moved(homes) = &group.origin
-            && let Err(error) = put_back(groups, &group.dir, homes)
+            && let Err(error) = put_back(groups, &group.dir, homes, usize::MAX)
         {
             tracing::warn!("processes not moved back: {}", crate::chain(&error));
         }
@@ -97,19 +100,79 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     }
 }
 
-/// Moves processes back to where they were, or leaves them with all CPUs. Returns the first error; all are logged.
-pub(super) fn put_back(groups: &Groups, dir: &GroupDir, homes: &Homes) -> Result<(), HostError> {
+/// Processes that are moved back at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
+pub(super) const PROCESSES: usize = 256;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Back {
+    All,
+    /// Others are left, for another turn.
+    Part,
+}
+
+/// Processes on their way back, in a group that has all CPUs.
+#[derive(Debug)]
+pub(super) struct Returning {
+    pub(super) app: AppId,
+    pub(super) dir: GroupDir,
+    pub(super) homes: Homes,
+}
+
+/// The same, for the next daemon.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Returned {
+    app: AppId,
+    homes: Homes,
+}
+
+impl Returning {
+    pub(super) fn remember(&self) -> Returned {
+        Returned {
+            app: self.app,
+            homes: self.homes.clone(),
+        }
+    }
+
+    /// `None` if they have ended.
+    pub(super) fn recall(groups: &Groups, known: Returned) -> Option<Self> {
+        let Returned { app, homes } = known;
+        let dir = groups.root.beneath(Path::new(&name_of(app))).ok()?;
+        Some(Self { app, dir, homes })
+    }
+
+    /// Returns whether some are left. Errors are logged, and repeated by nobody.
+    pub(super) fn go_on(&self, groups: &Groups, most: usize) -> bool {
+        matches!(
+            put_back(groups, &self.dir, &self.homes, most),
+            Ok(Back::Part)
+        )
+    }
+}
+
+/// Moves processes back to where they were, at most so many, or leaves them with all CPUs. Returns the first error; all
+/// are logged.
+pub(super) fn put_back(
+    groups: &Groups,
+    dir: &GroupDir,
+    homes: &Homes,
+    most: usize,
+) -> Result<Back, HostError> {
     let proc = &groups.proc;
+    let mut left = most;
     let mut stay = BTreeSet::new();
     let mut first_error = None;
     for _ in 0..LOOKS {
         let mut tasks = Tasks::default();
-        collect_tasks(dir, &mut tasks);
+        collect_some(dir, &mut tasks, left.saturating_add(stay.len() + 1));
         tasks.processes.retain(|pid| !stay.contains(pid));
         if tasks.processes.is_empty() {
-            return first_error.map_or(Ok(()), Err);
+            return first_error.map_or(Ok(Back::All), Err);
         }
         for pid in tasks.processes {
+            if left == 0 {
+                return Ok(Back::Part);
+            }
+            left -= 1;
             let home = homes
                 .each
                 .get(&pid)

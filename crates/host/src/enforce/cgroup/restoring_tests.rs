@@ -66,6 +66,7 @@ impl Tree {
             app: AppId(app),
             target: AdoptTarget::Unit("a.service".into()),
             owner: None,
+            account: 0,
             usable: "0-3".parse().unwrap(),
         };
         self.enforcer.adopt(&adoptee).unwrap();

@@ -63,7 +63,10 @@ pub(super) fn spread(proc: &ProcFs, threads: &[ThreadId], cpus: &CpuSet, all: &C
     }
     let (mut free, mut bound) = (Vec::new(), Vec::new());
     for &thread in threads {
-        let running = proc.stat(thread.0).ok().filter(|stat| stat.state == 'R');
+        let running = proc
+            .thread_stat(thread)
+            .ok()
+            .filter(|stat| stat.state == 'R');
         let Some(on) = running.map(|stat| stat.cpu) else {
             continue;
         };

@@ -4,6 +4,7 @@ use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
 use super::isolation::{EXCLUSIVE, PARTITION};
 use super::*;
+use crate::enforce::Extent;
 use mapper_model::ThreadId;
 use std::fs;
 
@@ -66,6 +67,7 @@ impl Tree {
             app: AppId(app),
             first_process: 4711,
             launcher: 4710,
+            account: 0,
         };
         self.enforcer.admit(&newcomer).unwrap();
         self.group(&of_app(app, ""), true);
@@ -117,6 +119,7 @@ pub(super) fn former(app: u64, processes: serde_json::Value) -> Former {
         app: AppId(app),
         cpus: CpuSet::new(),
         launcher: None,
+        account: 0,
         set_by_others: None,
         processes,
     }
@@ -164,6 +167,34 @@ fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
 }
 
 #[test]
+fn of_each_account_so_many_threads_are_listed_in_an_interval() {
+    let mut tree = Tree::new(Init::Other);
+    let many: String = (1..=3000).map(|tid| format!("{tid}\n")).collect();
+    for (app, account) in [(1, 7), (2, 7), (3, 8)] {
+        let newcomer = Newcomer {
+            app: AppId(app),
+            first_process: 4711,
+            launcher: 4710,
+            account,
+        };
+        tree.enforcer.admit(&newcomer).unwrap();
+        tree.group(&of_app(app, ""), true);
+        tree.write(&of_app(app, "cgroup.threads"), &many);
+    }
+    let mut listed = |app| {
+        let tasks = tree.enforcer.tasks(AppId(app));
+        assert_eq!(tasks.extent, Extent::Part);
+        tasks.threads.len()
+    };
+    assert_eq!([1, 2, 3].map(&mut listed), [2048, 64, 2048]);
+    tree.enforcer.refresh().unwrap();
+    tree.write(&of_app(1, "cgroup.threads"), "1\n2\n");
+    let few = tree.enforcer.tasks(APP);
+    assert_eq!((few.threads.len(), few.extent), (2, Extent::Whole));
+    assert_eq!(tree.enforcer.tasks(AppId(2)).threads.len(), 2046);
+}
+
+#[test]
 fn a_set_written_by_others_is_noticed() {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
@@ -187,7 +218,7 @@ fn a_group_that_still_has_members_gets_all_cpus_when_it_is_released() {
     tree.admit(1);
     let file = of_app(1, "cpuset.cpus");
     tree.write(&file, "3");
-    assert_eq!(tree.enforcer.emptied(&BTreeSet::from([APP])), []);
+    assert_eq!(tree.enforcer.emptied(&mut BTreeSet::from([APP])), []);
     tree.release(1, Departure::ForGood).unwrap();
     assert_eq!(tree.read(&file).trim(), tree.read(POSSIBLE_CPUS).trim());
     assert_eq!(tree.enforcer.left_over(), [APP]);

@@ -1,0 +1,304 @@
+//! Kills, damaged files and failing operations. How many: `MAPPER_KILLS`, `MAPPER_PROGRAMS`, `MAPPER_DAMAGED`,
+//! `MAPPER_INJECTED`. With `MAPPER_TEST_GROUPS` (in the guest) the daemon confines by control groups below that one, and
+//! every operation on those fails in turn, too.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod private_daemon;
+
+use mapper_control::schema::{LaunchRequest, MemoryPolicy, Partition, Wishes};
+use mapper_model::AppName;
+use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+fn size(variable: &str, few: u64) -> u64 {
+    std::env::var(variable).map_or(few, |text| text.parse().unwrap())
+}
+
+/// A number that looks random, another for each.
+fn scattered(number: u64) -> usize {
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33).unwrap()
+}
+
+/// Every program is managed, and has the CPUs that the daemon reports and no other.
+fn assert_whole(daemon: &Daemon, running: &[Running], what: &str) {
+    eventually(
+        &format!("all are taken over and confined after {what}"),
+        || {
+            let apps = daemon.status().apps;
+            let confined = |running: &Running| {
+                let app = running.launched.reply.app;
+                let found = apps.iter().find(|found| found.id == app);
+                found.is_some_and(|found| found.cpus == running.program.cpus())
+            };
+            apps.len() == running.len() && running.iter().all(confined)
+        },
+    );
+}
+
+#[test]
+fn after_kills_at_random_moments_every_program_is_taken_over_and_confined() {
+    let (kills, programs) = (size("MAPPER_KILLS", 10), size("MAPPER_PROGRAMS", 5));
+    let mut daemon = Daemon::start();
+    let launch = |number| launch(&daemon, &format!("program-{number}"));
+    let running: Vec<_> = (0..programs).map(launch).collect();
+    assert_whole(&daemon, &running, "the launches");
+    for kill in 0..kills {
+        let moment = scattered(kill);
+        if kill % 2 == 0 {
+            std::thread::sleep(Duration::from_millis(moment as u64 % 120));
+            daemon.crash();
+            assert_whole(&daemon, &running, &format!("kill {kill}"));
+        } else {
+            // While it starts or takes over.
+            daemon.child.kill().unwrap();
+            daemon.child.wait().unwrap();
+            let command = Daemon::command();
+            daemon.child = Daemon::spawn(command, daemon.dir.path(), &["--interval", "50ms"]);
+            std::thread::sleep(Duration::from_micros(moment as u64 % 60_000));
+        }
+    }
+    daemon.crash();
+    assert_whole(&daemon, &running, "the last kill");
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+    println!("{kills} kills under {programs} programs: all taken over each time");
+}
+
+#[test]
+fn no_damaged_state_ends_a_start_or_loses_a_program() {
+    let damaged = size("MAPPER_DAMAGED", 10);
+    let mut daemon = Daemon::start();
+    let running = [launch(&daemon, "kept")];
+    let state = daemon.dir.path().join("state");
+    let (file, previous) = (state.join("state.json"), state.join("state.json.previous"));
+    eventually("two states are saved", || previous.exists());
+    daemon.crash();
+    for number in 0..damaged {
+        let (place, what) = (scattered(number), scattered(number + damaged));
+        daemon.child.kill().unwrap();
+        daemon.child.wait().unwrap();
+        let mut bytes = std::fs::read(&file).unwrap();
+        // The two may be one file with two names.
+        let _ = std::fs::remove_file(&previous);
+        std::fs::rename(&file, &previous).unwrap();
+        let place = place % bytes.len();
+        match what % 4 {
+            0 => bytes.truncate(place),
+            1 => bytes[place] = (what >> 8) as u8,
+            2 => drop(bytes.splice(place..place, *b"1")),
+            _ => drop(bytes.remove(place)),
+        }
+        std::fs::write(&file, bytes).unwrap();
+        daemon.start_again();
+        assert_whole(&daemon, &running, &format!("damage {number}"));
+        let left = running[0].program.cpus();
+        assert!(left.difference(&all_cpus()).is_empty(), "{left}");
+    }
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+    println!("{damaged} damaged files: taken over each time");
+}
+
+/// Every call of the kernel by which the daemon changes anything: files of the state, sockets, threads, masks, memory.
+const OPERATIONS: [&str; 12] = [
+    "openat",
+    "write",
+    "renameat",
+    "linkat",
+    "unlinkat",
+    "mkdirat",
+    "fchmod",
+    "bind",
+    "clone3",
+    "sched_setaffinity",
+    "memfd_create",
+    "ftruncate",
+];
+
+/// Everything that is done to control groups: the call, and the file of a group; of its directory, if there is none.
+const GROUP_OPERATIONS: [(&str, &str); 8] = [
+    ("mkdirat", ""),
+    ("unlinkat", ""),
+    ("write", "cgroup.procs"),
+    ("write", SUBTREE),
+    ("write", "cpuset.cpus"),
+    ("write", "cpuset.mems"),
+    ("write", "cpuset.cpus.exclusive"),
+    ("write", "cpuset.cpus.partition"),
+];
+
+const SUBTREE: &str = "cgroup.subtree_control";
+
+const EFFECTS: [&str; 2] = ["signal=KILL", "error=EIO"];
+const EFFECTS_ON_GROUPS: [&str; 5] = [
+    "signal=KILL",
+    "error=EIO",
+    "error=EBUSY",
+    "error=EACCES",
+    "error=ENOSPC",
+];
+
+/// Where and how something fails.
+#[derive(Debug)]
+struct Point {
+    call: &'static str,
+    /// Of control groups; any file without.
+    file: Option<&'static str>,
+    effect: &'static str,
+    /// The how manyth such call of a thread.
+    when: u64,
+}
+
+/// On control groups, without `MAPPER_INJECTED`, two effects on those alone: each point takes seconds in the guest.
+fn points() -> Vec<Point> {
+    let most = size("MAPPER_INJECTED", 1);
+    let few = Daemon::groups().is_some() && std::env::var_os("MAPPER_INJECTED").is_none();
+    let calls = OPERATIONS.iter().flat_map(|call| {
+        let effects = EFFECTS.iter();
+        effects.map(|effect| (*call, None, *effect))
+    });
+    // The event loop wakes itself by writing to its own eventfd, which never fails, and panics if it does.
+    let calls = calls.filter(|(call, _, effect)| (*call, *effect) != ("write", "error=EIO"));
+    let calls = calls.filter(|_| !few);
+    let on_groups = GROUP_OPERATIONS.iter().flat_map(|(call, file)| {
+        let effects = EFFECTS_ON_GROUPS.iter();
+        let effects = effects.take(if few { EFFECTS.len() } else { usize::MAX });
+        effects.map(|effect| (*call, Some(*file), *effect))
+    });
+    let on_groups = on_groups.filter(|_| Daemon::groups().is_some());
+    let each = on_groups.chain(calls).flat_map(|(call, file, effect)| {
+        (1..=most).map(move |when| Point {
+            call,
+            file,
+            effect,
+            when,
+        })
+    });
+    each.collect()
+}
+
+impl Point {
+    /// The daemon under `strace`, which makes this call fail or ends the daemon there. `next` is the application that is
+    /// launched next.
+    fn command(&self, next: u64) -> Command {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null"]);
+        command.args(["-e", &format!("trace={}", self.call)]);
+        let Self {
+            call, effect, when, ..
+        } = self;
+        command.args(["-e", &format!("inject={call}:{effect}:when={when}")]);
+        if let (Some(file), Some(groups)) = (self.file, Daemon::groups()) {
+            let of_apps = (1..next + 4).map(|app| groups.join(format!("app-{app}")));
+            for group in of_apps.chain([groups.clone()]) {
+                // Without the slash at the end.
+                let path = group.join(file).components().collect::<PathBuf>();
+                command.arg("-P").arg(path);
+            }
+        }
+        command.arg(Daemon::command().get_program());
+        command
+    }
+}
+
+/// What the program that is launched then asks for, so that every file is written.
+fn wishes(name: &str) -> Wishes {
+    let mut wishes = Wishes::named(AppName::new(name).unwrap());
+    if Daemon::groups().is_some() {
+        wishes.memory = MemoryPolicy::Local;
+        wishes.partition = Some(Partition::Isolated);
+    }
+    wishes
+}
+
+fn try_launch(daemon: &Daemon, name: &str) -> Option<Running> {
+    let mut program = Program::sleeping();
+    let request = LaunchRequest::new(program.child.id(), ["test"], wishes(name));
+    let mut client = daemon.try_client().ok()?;
+    let launched = client.launch(request).ok()?;
+    program.go();
+    Some(Running {
+        program,
+        client,
+        launched,
+    })
+}
+
+/// Groups of applications that are there.
+fn groups_there() -> usize {
+    let Some(groups) = Daemon::groups() else {
+        return 0;
+    };
+    let names = std::fs::read_dir(groups).unwrap().flatten();
+    names
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("app-"))
+        .count()
+}
+
+/// By `strace`, which makes the n-th call of a thread fail or the daemon end there; `MAPPER_INJECTED` is the greatest n.
+#[test]
+fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
+    let strace = Command::new("strace").arg("-V").output();
+    assert!(
+        strace.is_ok(),
+        "strace is missing; run this: cargo xtask setup tests"
+    );
+    let mut daemon = Daemon::start();
+    let mut running = vec![launch(&daemon, "first")];
+    let mut newest = running[0].launched.reply.app.0;
+    let (mut ended, mut refused) = (0, 0);
+    let points = points();
+    for point in &points {
+        daemon.child.kill().unwrap();
+        daemon.child.wait().unwrap();
+        if point.file == Some(SUBTREE) {
+            // The daemon writes the file only where the controller is off.
+            let file = Daemon::groups().unwrap().join(SUBTREE);
+            std::fs::write(file, "-cpuset").unwrap();
+        }
+        let command = point.command(newest + 1);
+        daemon.child = Daemon::spawn(command, daemon.dir.path(), &["--interval", "50ms"]);
+        let answers = |daemon: &Daemon| {
+            let client = daemon.try_client();
+            client.is_ok_and(|mut client| client.status().is_ok())
+        };
+        eventually("it answers or has ended", || {
+            answers(&daemon) || daemon.child.try_wait().unwrap().is_some()
+        });
+        let short = try_launch(&daemon, "short");
+        let second = try_launch(&daemon, "second");
+        refused += usize::from(second.is_none());
+        for launched in short.iter().chain(&second) {
+            newest = newest.max(launched.launched.reply.app.0);
+        }
+        running.extend(second);
+        drop(short);
+        std::thread::sleep(Duration::from_millis(60));
+        ended += usize::from(!answers(&daemon));
+        let strace = daemon.child.id();
+        let children = format!("/proc/{strace}/task/{strace}/children");
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        for child in children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+        {
+            let child = rustix::process::Pid::from_raw(child).unwrap();
+            let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        }
+        daemon.child.wait().unwrap();
+        daemon.start_again();
+        assert_whole(&daemon, &running, &format!("{point:?}"));
+        if Daemon::groups().is_some() {
+            let left = || groups_there() == running.len();
+            eventually(&format!("no group is left over after {point:?}"), left);
+        }
+        running.truncate(1);
+    }
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+    println!(
+        "{} points: {ended} ended the daemon, {refused} launches refused; taken over after each",
+        points.len()
+    );
+}

@@ -1,0 +1,163 @@
+//! A launcher where no daemon serves the user starts one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod private_daemon;
+
+use mapper_control::Client;
+use private_daemon::{eventually, launcher::built, text};
+use nix::unistd::{getpgid, getsid};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A user without a daemon; one that was started is ended with this.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.path().join("mapper/mapper.sock")
+    }
+
+    fn log(&self) -> String {
+        text(&self.0.path().join("state/mapper/mapperd.log"))
+    }
+
+    /// A launch by this user, on a machine whose own daemon, if it has one, does not count.
+    fn launch(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(built().join("mapper-launch"));
+        command.env("XDG_RUNTIME_DIR", self.0.path());
+        command.env("XDG_STATE_HOME", self.0.path().join("state"));
+        command.env("XDG_CONFIG_HOME", self.0.path().join("config"));
+        command.env("MAPPER_SOCKET", self.socket());
+        command.env_remove("MAPPER_NO_START").args(words);
+        command
+    }
+
+    fn daemon(&self) -> Option<Pid> {
+        let mut client = Client::connect(&self.socket(), Duration::from_secs(10)).ok()?;
+        let pid = client.status().ok()?.daemon.pid;
+        Pid::from_raw(i32::try_from(pid).unwrap())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(pid) = self.daemon() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn twenty_launches_at_once_start_one_daemon_which_manages_all() {
+    let home = Home::new();
+    let start = || {
+        let mut launch = home.launch(&["--report", "--", "sh", "-c", "sleep 1; exit 3"]);
+        launch.stdout(Stdio::piped()).stderr(Stdio::piped());
+        launch.spawn().unwrap()
+    };
+    let running: Vec<_> = (0..20).map(|_| start()).collect();
+    for launched in running {
+        let output = launched.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert!(said(&output).contains("managed for"), "{}", said(&output));
+    }
+    let log = home.log();
+    assert_eq!(log.matches("ready").count(), 1, "{log}");
+    assert!(!log.contains("already running"), "{log}");
+}
+
+#[test]
+fn a_daemon_that_was_started_depends_on_nothing_of_the_launcher() {
+    let home = Home::new();
+    let (read, write) = std::io::pipe().unwrap();
+    // For every program that is started from here on.
+    rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
+    // It would wait if the daemon had the launcher's output.
+    let output = home.launch(&["--", "true"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(said(&output), "", "nothing is said but to a terminal");
+    let daemon = home.daemon().unwrap();
+    // By `nix`: these may be 0, where the test runs in a container.
+    let pid = nix::unistd::Pid::from_raw(daemon.as_raw_nonzero().get());
+    assert_ne!(getsid(Some(pid)).unwrap(), getsid(None).unwrap());
+    assert_ne!(getpgid(Some(pid)).unwrap(), getpgid(None).unwrap());
+    let proc = Path::new("/proc").join(daemon.as_raw_nonzero().to_string());
+    assert_eq!(fs::read_link(proc.join("cwd")).unwrap(), Path::new("/"));
+    // Nobody has the other end of the pipe.
+    drop(write);
+    assert_eq!(std::io::read_to_string(read).unwrap(), "");
+
+    // The next launch is served by the same daemon.
+    assert!(home.launch(&["--", "true"]).status().unwrap().success());
+    assert_eq!(home.daemon(), Some(daemon));
+    // And after a crash by another.
+    kill_process(daemon, Signal::KILL).unwrap();
+    eventually("it is gone", || home.daemon().is_none());
+    assert!(home.launch(&["--", "true"]).status().unwrap().success());
+    assert!(home.daemon().is_some_and(|next| next != daemon));
+}
+
+#[test]
+fn no_daemon_is_started_for_who_does_not_want_one_or_names_a_socket() {
+    let home = Home::new();
+    let other = home.0.path().join("other.sock");
+    let mut forbidden = home.launch(&["--", "true"]);
+    forbidden.env("MAPPER_NO_START", "1");
+    let other = other.to_str().unwrap();
+    for mut launch in [
+        forbidden,
+        home.launch(&["--no-start", "--", "true"]),
+        home.launch(&["--socket", other, "--", "true"]),
+    ] {
+        let output = launch.output().unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        assert!(
+            said(&output).contains("no daemon there"),
+            "{}",
+            said(&output)
+        );
+    }
+    assert!(!home.0.path().join("mapper").exists());
+}
+
+#[test]
+fn why_a_daemon_could_not_be_started_is_said_and_with_fallback_the_program_runs() {
+    let home = Home::new();
+    let config = home.0.path().join("config/mapper");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("mapper.toml"), "intervall = \"1s\"\n").unwrap();
+    let output = home.launch(&["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let why = said(&output);
+    assert!(
+        why.contains("intervall") && why.contains("mapperd.log"),
+        "{why}"
+    );
+    let output = home.launch(&["--fallback", "--", "sh", "-c", "exit 4"]);
+    let output = { output }.output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(
+        said(&output).contains("running unmanaged"),
+        "{}",
+        said(&output)
+    );
+
+    let home = Home::new();
+    fs::write(home.0.path().join("mapper"), "in the way").unwrap();
+    let output = home.launch(&["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let why = said(&output);
+    assert!(why.contains("not a directory of yours"), "{why}");
+}

@@ -1,0 +1,174 @@
+//! Tests of the package mapperd that are run here, too: with control groups, a journal that nobody reads, a file system that
+//! hangs.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::application::launch;
+use crate::daemon::{UNIT, output_of, property, systemctl};
+use crate::kernel::{groups_below, wait_for};
+use crate::users::User;
+
+/// The test in `mapperd/tests/flood.rs`.
+const FLOOD: &str =
+    "whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided";
+
+const FOLDER: &str = "/tmp/hangs";
+
+/// The first of those users and its range, as the other test has them.
+const RANGE: &str = "61101:400000:65536\n";
+
+/// What the flood takes from the environment, unless that says otherwise. Who floods has two of the emulated CPUs, since
+/// all of them share the few of the host; on such a CPU a launch takes ten times as long as on a machine. The goals are missed at ten times (see the book's page
+/// on security), so the test keeps to twenty.
+const SIZE: [(&str, &str); 5] = [
+    ("MAPPER_FLOOD_SOCKET", "/run/mapper/mapper.sock"),
+    ("MAPPER_FLOOD_USERS", "4"),
+    ("MAPPER_FLOOD_SECONDS", "10"),
+    ("MAPPER_FLOOD_CPUS", "14,15"),
+    ("MAPPER_FLOOD_SLOWER", "20"),
+];
+
+/// A process that does not run until this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn new(pid: u32) -> Result<Self> {
+        let pid = Pid::from_raw(pid.cast_signed());
+        kill(pid, Signal::SIGSTOP).with_context(|| format!("stop {pid}"))?;
+        Ok(Self(pid))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
+
+/// A file system, and a program on it that waits for it in vain. Both end with this.
+struct Hanging {
+    server: Child,
+    launcher: Option<Child>,
+}
+
+impl Hanging {
+    fn start() -> Result<Self> {
+        fs::create_dir_all(FOLDER).with_context(|| format!("create {FOLDER}"))?;
+        output_of(Command::new("modprobe").arg("fuse"))?;
+        let mut server = Command::new("/usr/lib/mapper-tests/hangs");
+        let server = server.args([FOLDER, "/usr/lib/mapper-tests/hung"]);
+        let mut hanging = Self {
+            server: started(server)?,
+            launcher: None,
+        };
+        let program = [&format!("{FOLDER}/program")[..], &format!("{FOLDER}/data")];
+        let mut launcher = launch(User::Alice, &["--name", "hung"], &program)?;
+        let launcher = hanging
+            .launcher
+            .insert(started(launcher.stdin(Stdio::piped()))?);
+        let server = Pid::from_raw(hanging.server.id().cast_signed());
+        kill(server, Signal::SIGSTOP).context("stop the file system")?;
+        let input = launcher.stdin.as_mut();
+        let input = input.context("mapper-launch has no input")?;
+        input.write_all(b"go\n").context("let the program go on")?;
+        Ok(hanging)
+    }
+
+    fn program_hangs(&mut self) -> Result<()> {
+        let launcher = self.launcher.as_mut().context("no launcher")?;
+        let ended = launcher.try_wait().context("look at mapper-launch")?;
+        ensure!(ended.is_none(), "the program does not hang: {ended:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // The file system ends with its server, and processes that wait for it continue.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        if let Some(launcher) = &mut self.launcher {
+            let _ = launcher.wait();
+        }
+        let _ = Command::new("umount").args(["--lazy", FOLDER]).status();
+    }
+}
+
+/// A command that has said that it is ready.
+fn started(command: &mut Command) -> Result<Child> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    let output = child.stdout.as_mut().context("it has no output")?;
+    BufReader::new(output).read_line(&mut line)?;
+    ensure!(line == "ready\n", "{name} said {line:?}");
+    Ok(child)
+}
+
+pub(crate) fn whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided()
+-> Result<()> {
+    let ranges = fs::read_to_string("/etc/subuid").unwrap_or_default();
+    fs::write("/etc/subuid", format!("{ranges}{RANGE}")).context("write /etc/subuid")?;
+    // For the ranges, and to begin with no other test's memory.
+    systemctl(&["restart", UNIT])?;
+    let mut hanging = Hanging::start()?;
+    let journal: u32 = property("systemd-journald.service", "MainPID")?.parse()?;
+    let stalled = Stopped::new(journal)?;
+    let flooded = run("flood", FLOOD, &SIZE);
+    drop(stalled);
+    fs::write("/etc/subuid", ranges).context("write /etc/subuid")?;
+    flooded?;
+    hanging.program_hangs()
+}
+
+/// Runs one of the daemon's own tests, with variables unless the environment has them.
+pub(crate) fn run(program: &str, test: &str, variables: &[(&str, &str)]) -> Result<()> {
+    let mut command = Command::new(format!("/usr/lib/mapper-tests/{program}"));
+    command.args([test, "--exact", "--nocapture"]);
+    for (name, value) in variables {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    let output = command.output().with_context(|| format!("run {program}"))?;
+    for text in [&output.stdout, &output.stderr] {
+        for line in String::from_utf8_lossy(text).lines() {
+            println!("# {line}");
+        }
+    }
+    ensure!(output.status.success(), "{program} {test} failed");
+    Ok(())
+}
+
+/// The test in `mapperd/tests/many_crashes.rs`.
+const FAULTS: &str = "whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over";
+
+/// The group below which its daemon makes those of applications.
+const GROUPS: &str = "/sys/fs/cgroup/mapper-faults";
+
+pub(crate) fn whichever_operation_on_a_group_fails_the_next_daemon_takes_over() -> Result<()> {
+    let variables = [
+        ("MAPPERD", "/usr/bin/mapperd"),
+        ("MAPPER_TEST_GROUPS", GROUPS),
+    ];
+    let outcome = run("many_crashes", FAULTS, &variables);
+    wait_for("the groups to be empty", || {
+        let groups = groups_below(Path::new(GROUPS))?;
+        for group in groups
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([Path::new(GROUPS)])
+        {
+            fs::remove_dir(group).with_context(|| format!("remove {}", group.display()))?;
+        }
+        Ok(())
+    })?;
+    outcome
+}
