@@ -70,7 +70,7 @@ impl Program {
     /// Cargo with the arguments that build and run it. It runs in the folder of the user.
     pub(crate) fn command(self) -> Command {
         let mut command = Command::new(workspace::cargo().get_program());
-        command.args(["run", "--quiet", "--release", "--manifest-path"]);
+        command.args(["run", "--quiet", "--locked", "--release", "--manifest-path"]);
         let (package, task) = self.words();
         command.arg(workspace::root().join("Cargo.toml"));
         command.args(["--package", package, "--"]).args(task);

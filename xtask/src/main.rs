@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod laboratory;
 mod task_dist;
+mod task_fuzz;
 mod task_install;
 mod task_setup;
 mod task_test;
@@ -37,6 +38,7 @@ enum Task {
     Dist(task_dist::Args),
     /// Repeats the papers' evaluations in a model of their machines
     Eval(Words),
+    Fuzz(task_fuzz::Args),
     Install(task_install::Args),
     /// Measures launch overhead, the idle daemon, and how programs take a change of their CPUs
     Measure(Words),
@@ -66,6 +68,7 @@ fn main() -> std::process::ExitCode {
         Task::Demo(words) => laboratory::start(Program::Corun("demo"), &words, consent),
         Task::Dist(args) => task_dist::run(&args, consent),
         Task::Eval(words) => laboratory::evaluate(words, consent),
+        Task::Fuzz(args) => task_fuzz::run(&args, consent),
         Task::Install(args) => task_install::run(&args, consent),
         Task::Measure(words) => laboratory::start(Program::Corun("measure"), &words, consent),
         Task::Replay(words) => laboratory::start(Program::Eval("replay"), &words, consent),

@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place.
 //!
 //! The files are laid out below `tree`; `cargo deb` packs that folder as `deploy/debian/Cargo.toml` says, and `cargo
-//! about` lists licences. The same source, toolchain and folder give the same package: every time in it is
-//! `SOURCE_DATE_EPOCH`, or that of the last commit.
+//! about` lists crates and licences. The same source and toolchain shall give the same package in any folder (a nightly
+//! job compares two): every time in it is `SOURCE_DATE_EPOCH`, or that of the last commit.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,14 @@ use crate::workspace::{self, output, run as run_shown, tool};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What of `deploy/debian` lies beside the tree when it is packed.
-const BESIDE: [&str; 5] = ["Cargo.toml", "postinst", "postrm", "prerm", "triggers"];
+const BESIDE: [&str; 6] = [
+    "Cargo.toml",
+    "copyright",
+    "postinst",
+    "postrm",
+    "prerm",
+    "triggers",
+];
 
 /// Makes a Debian package
 ///
@@ -39,6 +46,9 @@ pub(crate) struct Args {
     /// Check the package with lintian, and fail if it finds anything
     #[arg(long)]
     lint: bool,
+    /// Sign the package with this key of gpg; the signature lies beside it, in a file that ends in .asc
+    #[arg(long, value_name = "KEY")]
+    sign: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
@@ -52,7 +62,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     }
     let built = args.built.clone().unwrap_or_else(|| target.join("release"));
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
-    let package = pack(&built, &licences()?, args.revision, &out)?;
+    let package = pack(&built, args.revision, &out)?;
     if args.lint {
         eprintln!("checking with lintian");
         let mut lintian = Command::new("lintian");
@@ -61,6 +71,10 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         lintian.arg(&package);
         run_shown(&mut lintian)
             .with_context(|| format!("lintian rejects {}; see above", package.display()))?;
+    }
+    if let Some(key) = &args.sign {
+        run_shown(&mut signing(&package, key))
+            .with_context(|| format!("no signature by --sign {key}; see gpg --list-secret-keys"))?;
     }
     let content = fs::read(&package)?;
     println!("{}", package.display());
@@ -73,32 +87,37 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The licences of all crates that mapper is built from, listed once for each `Cargo.lock`.
-fn licences() -> anyhow::Result<PathBuf> {
+/// What writes a signature beside the package.
+fn signing(package: &Path, key: &str) -> Command {
+    let mut gpg = Command::new("gpg");
+    gpg.args(["--yes", "--armor", "--detach-sign", "--local-user", key]);
+    gpg.arg(package);
+    gpg
+}
+
+/// All crates that mapper is built from, by a template of `deploy/debian`, listed once for each `Cargo.lock`.
+fn crates(template: &str) -> anyhow::Result<PathBuf> {
     let root = workspace::root();
     let lock = fs::read(root.join("Cargo.lock")).context("read Cargo.lock")?;
-    let name = format!("licences-{:x}.txt", Sha256::digest(lock));
+    let name = format!("{template}-{:x}", Sha256::digest(lock));
     let path = workspace::target_dir().join("tools").join(name);
     if !path.exists() {
         let mut about = Command::new(tool("cargo-about", "0.9.3", &["--features", "cli"])?);
         // Also the crates of other systems, which cargo has not needed so far.
         output(workspace::cargo().args(["fetch", "--quiet", "--locked"]))?;
-        eprintln!("listing licences (a minute, once for each Cargo.lock)");
+        eprintln!("listing crates (a minute, once for each Cargo.lock)");
         about.args(["generate", "--offline", "--locked", "--workspace"]);
         about.arg("--output-file").arg(&path);
-        about.arg("deploy/debian/licences.hbs").current_dir(root);
+        about
+            .arg(format!("deploy/debian/{template}"))
+            .current_dir(root);
         output(&mut about)?;
     }
     Ok(path)
 }
 
 /// Packs what was built in the folder `built` into the folder `out`; gives the package's path.
-fn pack(
-    built: &Path,
-    licences: &Path,
-    revision: NonZeroU32,
-    out: &Path,
-) -> anyhow::Result<PathBuf> {
+fn pack(built: &Path, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBuf> {
     let line = |command: &mut Command| anyhow::Ok(output(command)?.trim().to_owned());
     let said = |program: &str, arguments: &[&str]| line(Command::new(program).args(arguments));
     let mut git = Command::new("git");
@@ -138,9 +157,9 @@ fn pack(
              <mapper@mapper.invalid>  {mailed}\n"
         ),
     )?;
-    copy(&shipped.join("copyright"), &doc.join("copyright"))?;
     let third_party = doc.join("third-party-licences.txt");
-    copy(licences, &third_party)?;
+    copy(&crates("licences.hbs")?, &third_party)?;
+    copy(&crates("sbom.hbs")?, &doc.join("sbom.cdx.json"))?;
     texts.extend([changelog, third_party]);
     output(Command::new("gzip").args(["-9", "-n"]).args(texts))?;
     let overrides = shipped.join("lintian-overrides");
@@ -246,6 +265,40 @@ fn place(program: &str, name: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signature_holds_for_the_package_that_was_signed_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, package) = (folder.path(), folder.path().join("mapper.deb"));
+        let gpg = |arguments: &[&str]| {
+            let mut gpg = Command::new("gpg");
+            gpg.args(["--batch", "--quiet", "--passphrase", ""]);
+            gpg.env("GNUPGHOME", home).args(arguments);
+            gpg
+        };
+        let key = ["--quick-generate-key", "operator@example.org"];
+        output(&mut gpg(&key)).unwrap();
+        let verify = || {
+            let signed = package.to_str().unwrap();
+            output(&mut gpg(&["--verify", &format!("{signed}.asc"), signed]))
+        };
+        fs::write(&package, "packed").unwrap();
+        for round in 0..2 {
+            let mut signing = signing(&package, "operator@example.org");
+            output(signing.env("GNUPGHOME", home)).unwrap();
+            verify().unwrap_or_else(|error| panic!("round {round}: {error:#}"));
+        }
+        fs::write(&package, "changed").unwrap();
+        verify().unwrap_err();
+        let mut unknown = signing(&package, "nobody@example.org");
+        output(unknown.env("GNUPGHOME", home)).unwrap_err();
+        output(
+            Command::new("gpgconf")
+                .env("GNUPGHOME", home)
+                .args(["--kill", "all"]),
+        )
+        .unwrap();
+    }
 
     #[test]
     fn every_kind_of_document_has_its_place_and_no_other_is_accepted() {

@@ -8,6 +8,7 @@ use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 use fs_err as fs;
@@ -80,16 +81,26 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds what is installed, optimised.
+/// Builds what is installed, optimised. It names no folder of this machine, and so is the same in any.
 pub(crate) fn build() -> anyhow::Result<()> {
+    let home = std::env::home_dir().unwrap_or_default().join(".cargo");
+    let home = std::env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
+    let target = std::path::absolute(workspace::target_dir())?;
+    let folders = [
+        (workspace::root(), "/mapper"),
+        (&target, "/target"),
+        (&home, "/cargo"),
+    ];
+    let flag = |(from, to): (&Path, _)| format!("--remap-path-prefix={}={to}", from.display());
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release"]);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", folders.map(flag).join("\x1f"));
+    cargo.args(["build", "--release", "--locked"]);
     cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
     workspace::run(&mut cargo).context("build mapper")
 }
 
-/// Everything that is installed: `built`, `file`, `filled` or `link`, from where, below `prefix` or `lib`, the name
-/// there, and the mode.
+/// Everything that is installed: `built`, `file`, `filled`, `link` or `stub`, from where, below `prefix` or `lib`, the
+/// name there, and the mode.
 const FILES: &str = include_str!("../../deploy/installed-files.txt");
 
 /// The configuration, which is the operator's once it is there.
@@ -168,6 +179,7 @@ impl Folders {
                     put(self.fill(&text).as_bytes(), &to, mode)?;
                 }
                 "link" => link(from, &to)?,
+                "stub" => put(&empty_library(from)?, &to, mode)?,
                 _ => bail!(bad()),
             }
             written.push(to);
@@ -226,6 +238,16 @@ fn put(content: &[u8], to: &Path, mode: u32) -> anyhow::Result<()> {
         .and_then(|()| Ok(aside.persist(to)?))
         .with_context(|| format!("write {}", to.display()))?;
     Ok(())
+}
+
+/// An ELF file that a loader of this kind takes, with nothing in it.
+fn empty_library(kind: &str) -> anyhow::Result<Vec<u8>> {
+    let folder = tempfile::tempdir().context("make a temporary folder")?;
+    let make = "as --32 -o empty.o /dev/null; ld -m \"$0\" -shared -s -z noseparate-code -o library empty.o";
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", make, kind]).current_dir(&folder);
+    workspace::output(&mut shell).context("make the library for 32 bits with binutils")?;
+    read(&folder.path().join("library"))
 }
 
 fn link(target: &str, to: &Path) -> anyhow::Result<()> {

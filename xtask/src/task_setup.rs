@@ -26,7 +26,8 @@ pub(crate) enum Purpose {
     Package,
     /// Install Python packages into a folder of the build.
     Python,
-    /// Compile test programs in C++ and Fortran, look processes up, and run with a newer libomp.
+    /// Compile test programs in C++ and Fortran, for 32 bits, with musl and with sanitizers, look processes up, and run
+    /// with a newer libomp.
     Tests,
     /// Run the guest tests in a virtual machine.
     Vm,
@@ -43,7 +44,9 @@ impl Purpose {
             Self::Lint => "lintian",
             Self::Package => "binutils dpkg-dev",
             Self::Python => "python3-venv",
-            Self::Tests => "g++ gfortran procps",
+            Self::Tests => {
+                "g++ gcc-multilib gfortran gpg gpg-agent libclang-rt-dev musl-tools procps strace"
+            }
             Self::Vm => "e2fsprogs fakeroot mmdebstrap qemu-system-x86 uidmap",
         };
         names.split(' ')

@@ -147,7 +147,7 @@ impl Stage {
         match self {
             Self::Format => command.args(["fmt", "--all", "--check"]),
             Self::Lints => {
-                command.args(["clippy", "--all-targets", "--workspace"]);
+                command.args(["clippy", "--locked", "--all-targets", "--workspace"]);
                 command.args(["--", "-D", "warnings"])
             }
             Self::Tidy => {
@@ -156,8 +156,8 @@ impl Stage {
                 return Ok(Ran::new(findings.is_empty()));
             }
             // The workspace's default members are the product.
-            Self::Tests if quick => command.args(["test", "--no-fail-fast"]),
-            Self::Tests => command.args(["test", "--no-fail-fast", "--workspace"]),
+            Self::Tests if quick => command.args(["test", "--locked", "--no-fail-fast"]),
+            Self::Tests => command.args(["test", "--locked", "--no-fail-fast", "--workspace"]),
             Self::Book => {
                 // Where the links lead is checked by tidy.
                 command = Command::new(workspace::tool(

@@ -97,6 +97,34 @@ fn a_program_compiles_against_the_installed_tree_in_both_forms() {
 }
 
 #[test]
+fn a_32_bit_program_finds_an_empty_library_where_a_64_bit_one_finds_the_shim() {
+    let (built, place) = (built(), tempfile::tempdir().unwrap());
+    fs::copy(
+        built.path().join("libmapper.so"),
+        built.path().join("libmapper_omp.so"),
+    )
+    .unwrap();
+    succeed(&mut install(place.path(), built.path(), None));
+    let preload = place.path().join("lib/mapper/$LIB/libmapper_omp.so");
+    let source = place.path().join("p.c");
+    fs::write(&source, "#include <dlfcn.h>\n#include <stddef.h>\nint main(void) { return dlsym(NULL, \"mapper_cpu_count\") != NULL; }\n").unwrap();
+    for (word, status) in [("-m64", 1), ("-m32", 0)] {
+        let program = place.path().join("program");
+        let mut compiler = Command::new("gcc");
+        succeed(compiler.args([word, "-o"]).arg(&program).arg(&source));
+        let output = Command::new(&program)
+            .env("LD_PRELOAD", &preload)
+            .output()
+            .unwrap();
+        assert_eq!(
+            (output.status.code(), &*output.stderr),
+            (Some(status), &b""[..]),
+            "{word}"
+        );
+    }
+}
+
+#[test]
 fn texts_name_the_prefix_and_not_the_folder_of_the_package() {
     let (built, package) = (built(), tempfile::tempdir().unwrap());
     let root = package.path();
