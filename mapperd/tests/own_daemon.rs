@@ -5,8 +5,8 @@
 mod private_daemon;
 
 use mapper_control::Client;
-use private_daemon::{eventually, launcher::built, text};
 use nix::unistd::{getpgid, getsid};
+use private_daemon::{eventually, launcher::built, text};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};

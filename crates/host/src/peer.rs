@@ -19,8 +19,8 @@ pub fn credentials(socket: &impl AsFd) -> std::io::Result<UnixCredentials> {
 /// The primary and further groups of the process that connected, as they were then.
 pub fn groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
     let mut groups = further_groups(&socket)?;
-    let credentials =
-        getsockopt(&socket, PeerCredentials).map_err(|error| Errno::from_raw_os_error(error as i32))?;
+    let credentials = getsockopt(&socket, PeerCredentials)
+        .map_err(|error| Errno::from_raw_os_error(error as i32))?;
     groups.push(credentials.gid());
     Ok(groups)
 }
