@@ -8,11 +8,19 @@ use std::str::FromStr;
 
 checked_f64! {
     /// The share of its fair-share performance that an application is promised [MAPPER eq. 3].
-    Qos, "qos", |v| v > 0.0 && v <= 1.0, "give a number above 0 and up to 1, such as 0.85"
+    Qos, "qos", |v| v > 0.0 && v <= 1.0, "give a number above 0 and up to 1, such as 0.85, or 85%", share
 }
 checked_f64! {
     /// How much an application counts when fair shares are computed; 1 is ordinary.
     Weight, "weight", |v| (0.01..=100.0).contains(&v), "give a number from 0.01 to 100; 1 is ordinary"
+}
+
+/// A share as a number, or as a percentage.
+fn share(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        None => text.parse().ok(),
+        Some(percent) => Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
+    }
 }
 
 impl Default for Qos {
@@ -266,11 +274,17 @@ mod tests {
 
     #[test]
     fn a_promise_outside_zero_to_one_is_refused_with_the_value() {
-        for bad in ["0", "1.5", "-0.2", "nan", "abc", ""] {
+        for bad in [
+            "0", "1.5", "-0.2", "nan", "abc", "", "0%", "101%", "%", "85", "8%5",
+        ] {
             let error = bad.parse::<Qos>().unwrap_err().to_string();
             assert!(error.starts_with("qos ") && error.contains("0.85"), "{bad}");
         }
-        assert_eq!("0.9".parse::<Qos>().unwrap().get(), 0.9);
+        for (text, share) in [("0.9", 0.9), ("85%", 0.85), (" 100 %", 1.0)] {
+            assert_eq!(text.parse::<Qos>().unwrap().get(), share);
+        }
+        // A weight is no share.
+        assert!("85%".parse::<Weight>().is_err());
     }
 
     #[test]

@@ -12,10 +12,13 @@ pub struct OutOfRange {
     pub hint: &'static str,
 }
 
-/// A number that is checked when it is made, and is written and read as a plain number.
+/// A number that is checked when it is made, and is written and read as a plain number; `$parse` reads what users type.
 #[macro_export]
 macro_rules! checked_f64 {
     ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $hint:literal) => {
+        $crate::checked_f64! { $(#[$doc])* $name, $what, $ok, $hint, |text| text.parse().ok() }
+    };
+    ($(#[$doc:meta])* $name:ident, $what:literal, $ok:expr, $hint:literal, $parse:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "f64", into = "f64")]
@@ -57,9 +60,10 @@ macro_rules! checked_f64 {
         impl std::str::FromStr for $name {
             type Err = $crate::bounds::OutOfRange;
             fn from_str(text: &str) -> Result<Self, $crate::bounds::OutOfRange> {
-                match text.trim().parse::<f64>() {
-                    Ok(value) => Self::new(value),
-                    Err(_) => Err($crate::bounds::OutOfRange { what: $what, value: format!("{text:?}"), hint: $hint }),
+                let parse: fn(&str) -> Option<f64> = $parse;
+                match parse(text.trim()) {
+                    Some(value) => Self::new(value),
+                    None => Err($crate::bounds::OutOfRange { what: $what, value: format!("{text:?}"), hint: $hint }),
                 }
             }
         }
