@@ -19,12 +19,12 @@ use crate::machine::enforce::enforce;
 use crate::machine::observe::observe;
 use crate::machine::surroundings::{self, Surroundings};
 use crate::registry::Registry;
-use crate::registry::accounting::IntervalSample;
+use crate::registry::accounting::{IntervalSample, Phase};
 use crate::store::Store;
 use crate::store::saved::Ending;
 use crate::telemetry::Telemetry;
 use mapper_host::chain;
-use mapper_model::{Activity, Observation, Plan, Trigger};
+use mapper_model::{Activity, Observation, PhaseChange, Plan, Trigger};
 use mapper_pipeline::{Severity, check};
 use std::time::{Duration, Instant};
 
@@ -106,12 +106,13 @@ fn account(
         let profile = observed.and_then(|o| decider.controller.profile(o.app));
         record.accounting.record(IntervalSample {
             now_ns: observation.now_ns,
+            trigger: observation.trigger,
             cpus: app.effective.len(),
             used_cpu_ns: observed.and_then(|o| o.reading.cpu_time_ns),
-            performance: profile
-                .filter(|_| observation.trigger == Trigger::Interval)
-                .and_then(|profile| profile.performance),
+            performance: profile.and_then(|profile| profile.performance),
             activity: profile.map_or(Activity::Active, |profile| profile.activity),
+            phase: profile.map(Phase::of).unwrap_or_default(),
+            change: profile.map_or(PhaseChange::Same, |profile| profile.phase),
             floor: *floor,
             qos: record.spec.qos,
         });

@@ -1,21 +1,27 @@
 //! What each application got: for its report, for metrics, for CPU-time accounting.
 //!
-//! Each interval is recorded from what was in force and measured. A *violation* is an interval with performance below
-//! the promise, where both are known; *achieved* is the mean over those intervals of performance as a share of
-//! fair-share performance (`qos` is the floor divided by fair-share performance).
+//! Each interval is recorded from what was in force and measured, and *judged* where performance and promise are both
+//! known and belong to one phase: an application counts its progress in other units in each phase, so that the floor of
+//! one says nothing of the performance in another. The interval in which a phase changes is not judged, nor the one
+//! before it if it turns out to belong to the new phase.
 //!
-//! An interval in which the application was or became idle shows no speed and is not judged. Whether it became idle is
-//! known an interval later; so the verdict on the latest interval is pending until then, and counts if nothing follows.
+//! Single intervals scatter. A *violation* is a judged interval where the median of the last [`WINDOW`] of its phase is
+//! below the promise; *achieved* is the median over all judged intervals of performance as a share of fair-share
+//! performance (`qos` is the floor divided by fair-share performance).
+//!
+//! An interval in which the application was or became idle shows no speed and is not judged. Whether it became idle, or
+//! the phase changed, is known an interval later; so the verdict on the latest interval is pending until then, and counts
+//! if nothing follows.
 //!
 //! Invariant: totals only grow, also over restarts of the daemon, since they are part of the saved state.
 
 use mapper_control::schema::Account;
-use mapper_model::{Activity, Performance, Qos};
+use mapper_model::{Activity, Performance, PhaseChange, Profile, Qos, Trigger};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// The largest share of fair-share performance that is counted: an application may report any number, and an infinite
-/// sum could not be saved.
-const LARGEST_SHARE: f64 = 1e6;
+/// Intervals of a phase whose median is compared with the promise.
+const WINDOW: usize = 3;
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -26,9 +32,12 @@ pub(crate) struct Accounting {
     used_cpu_ns: Option<u64>,
     judged: u64,
     violations: u64,
-    achieved_sum: f64,
-    #[serde(alias = "held_back")]
-    pending_verdict: Option<Verdict>,
+    shares: Shares,
+    phase: Phase,
+    /// Performance over floor in the last judged intervals of this phase.
+    recent: Vec<f64>,
+    /// The same of the latest interval, which is not judged yet.
+    pending: Option<f64>,
     floor: Option<f64>,
     performance: Option<Performance>,
     moves: u64,
@@ -36,28 +45,61 @@ pub(crate) struct Accounting {
     most_cpus: u32,
 }
 
-/// Whether the promise was kept in one interval, and by how much.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-struct Verdict {
-    promise: Promise,
-    /// Performance as a share of fair-share performance.
-    achieved: f64,
+/// What has to be the same for performance to be compared with a floor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Phase {
+    /// [`Profile::epoch`]: the unit.
+    epoch: u64,
+    /// The phase by parallel regions, from 1; 0 where none is known.
+    number: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Promise {
-    Kept,
-    Broken,
+impl Phase {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        Self {
+            epoch: profile.epoch,
+            number: profile.region_phase.map_or(0, |phase| phase.number),
+        }
+    }
+}
+
+/// How often each share of fair-share performance was achieved, in steps of 0.2 %.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Shares(BTreeMap<i16, u64>);
+
+impl Shares {
+    const STEP: f64 = 1.002;
+    /// Steps above and below 1 beyond which an application reports nonsense: 22,000 times as fast.
+    const MOST: f64 = 5000.0;
+
+    fn add(&mut self, share: f64) {
+        let steps = (share.ln() / Self::STEP.ln()).clamp(-Self::MOST, Self::MOST);
+        *self.0.entry(steps.round() as i16).or_default() += 1;
+    }
+
+    fn median(&self) -> Option<f64> {
+        let half = self.0.values().sum::<u64>().div_ceil(2);
+        let mut below = 0;
+        let middle = self.0.iter().find(|(_, count)| {
+            below += **count;
+            below >= half
+        });
+        middle.map(|(steps, _)| Self::STEP.powi(i32::from(*steps)))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntervalSample {
     pub(crate) now_ns: u64,
+    pub(crate) trigger: Trigger,
     pub(crate) cpus: u32,
     pub(crate) used_cpu_ns: Option<u64>,
     pub(crate) performance: Option<Performance>,
     pub(crate) activity: Activity,
+    pub(crate) phase: Phase,
+    /// Whether it differs from the interval before within the same phase by regions.
+    pub(crate) change: PhaseChange,
     /// With which the interval was planned.
     pub(crate) floor: Option<f64>,
     pub(crate) qos: Qos,
@@ -75,34 +117,42 @@ impl Accounting {
     pub(crate) fn record(&mut self, sample: IntervalSample) {
         self.advance(sample.now_ns, sample.cpus);
         self.used_cpu_ns = sample.used_cpu_ns.or(self.used_cpu_ns);
-        match sample.activity {
-            Activity::Idle => self.pending_verdict = None,
-            Activity::Active => self.count_verdict(),
+        if sample.trigger != Trigger::Interval {
+            return;
         }
+        let is_new = sample.change != PhaseChange::Same || sample.phase != self.phase;
+        if is_new {
+            self.phase = sample.phase;
+            self.recent.clear();
+        }
+        if is_new || sample.activity == Activity::Idle {
+            self.pending = None;
+        }
+        self.judge(sample.qos);
         let Some(performance) = sample.performance else {
             return;
         };
         self.performance = Some(performance);
-        let Some(floor) = sample.floor.filter(|floor| *floor > 0.0) else {
-            return;
-        };
-        self.floor = Some(floor);
-        self.pending_verdict = Some(Verdict {
-            promise: if performance.value < floor {
-                Promise::Broken
-            } else {
-                Promise::Kept
-            },
-            achieved: (performance.value / floor * sample.qos.get()).min(LARGEST_SHARE),
-        });
+        let floor = sample.floor.filter(|floor| *floor > 0.0 && !is_new);
+        self.floor = floor;
+        // What is infinite could not be saved.
+        self.pending = floor.map(|floor| (performance.value / floor).min(f64::MAX));
     }
 
-    fn count_verdict(&mut self) {
-        if let Some(verdict) = self.pending_verdict.take() {
-            self.judged += 1;
-            self.violations += u64::from(verdict.promise == Promise::Broken);
-            self.achieved_sum += verdict.achieved;
+    fn judge(&mut self, qos: Qos) {
+        let Some(ratio) = self.pending.take() else {
+            return;
+        };
+        self.judged += 1;
+        self.shares.add(ratio * qos.get());
+        if self.recent.len() == WINDOW {
+            self.recent.remove(0);
         }
+        self.recent.push(ratio);
+        let mut sorted = self.recent.clone();
+        sorted.sort_by(f64::total_cmp);
+        // Of two the better: there is no violation without a second interval that shows it.
+        self.violations += u64::from(sorted[sorted.len() / 2] < 1.0);
     }
 
     /// Counts the time up to now on this many CPUs.
@@ -124,8 +174,8 @@ impl Accounting {
         self.most_cpus = self.most_cpus.max(cpus);
     }
 
-    pub(crate) fn finished(mut self) -> Account {
-        self.count_verdict();
+    pub(crate) fn finished(mut self, qos: Qos) -> Account {
+        self.judge(qos);
         self.account()
     }
 
@@ -136,8 +186,7 @@ impl Accounting {
             used_cpu_ns: self.used_cpu_ns,
             judged_intervals: self.judged,
             violations: self.violations,
-            // Exact for as many intervals as a program can live.
-            achieved: (self.judged > 0).then(|| self.achieved_sum / self.judged as f64),
+            achieved: self.shares.median(),
             floor: self.floor,
             performance: self.performance.map(Into::into),
             moves: self.moves,
@@ -152,72 +201,189 @@ mod tests {
     use super::*;
     use mapper_model::PerformanceSource;
 
+    const SECOND: u64 = 1_000_000_000;
+
+    /// An application with the promise 0.8, whose floor is 8 in its first phase, second by second.
+    struct Judged {
+        accounting: Accounting,
+        sample: IntervalSample,
+    }
+
+    impl Judged {
+        fn new() -> Self {
+            let sample = IntervalSample {
+                now_ns: 0,
+                trigger: Trigger::Interval,
+                cpus: 1,
+                used_cpu_ns: None,
+                performance: None,
+                activity: Activity::Active,
+                phase: Phase::default(),
+                change: PhaseChange::Same,
+                floor: Some(8.0),
+                qos: Qos::new(0.8).unwrap(),
+            };
+            Self {
+                accounting: Accounting::open(0),
+                sample,
+            }
+        }
+
+        fn record(&mut self) {
+            self.sample.now_ns += SECOND;
+            self.accounting.record(self.sample);
+        }
+
+        fn performs(&mut self, values: &[f64]) {
+            let source = PerformanceSource::Runtime;
+            for &value in values {
+                self.sample.performance = Some(Performance { value, source });
+                self.record();
+            }
+        }
+
+        fn idles(&mut self) {
+            self.sample.performance = None;
+            self.sample.activity = Activity::Idle;
+            self.record();
+            self.sample.activity = Activity::Active;
+        }
+
+        /// The first interval of another phase: the floor is still that of the phase before.
+        fn changes(&mut self, change: PhaseChange, phase: Phase, value: f64, floor: f64) {
+            self.sample.change = change;
+            self.sample.phase = phase;
+            self.performs(&[value]);
+            self.sample.change = PhaseChange::Same;
+            self.sample.floor = Some(floor);
+        }
+
+        fn account(&self) -> Account {
+            self.accounting.clone().finished(self.sample.qos)
+        }
+
+        /// Judged intervals and violations.
+        fn verdicts(&self) -> (u64, u64) {
+            let account = self.account();
+            (account.judged_intervals, account.violations)
+        }
+    }
+
+    fn is_near(value: Option<f64>, expected: f64) -> bool {
+        value.is_some_and(|value| (value / expected - 1.0).abs() < 0.002)
+    }
+
+    #[test]
+    fn a_phase_is_not_judged_by_the_floor_of_another() {
+        let (first, second) = (
+            Phase::default(),
+            Phase {
+                epoch: 0,
+                number: 2,
+            },
+        );
+        for (change, phase) in [
+            (PhaseChange::Changed, first),
+            (PhaseChange::Same, second),
+            (
+                PhaseChange::Same,
+                Phase {
+                    epoch: 1,
+                    number: 0,
+                },
+            ),
+        ] {
+            let mut app = Judged::new();
+            app.performs(&[10.0; 6]);
+            app.changes(change, phase, 250_000.0, 200_000.0);
+            app.performs(&[250_000.0; 5]);
+            app.changes(PhaseChange::Returned, first, 10.0, 8.0);
+            app.performs(&[10.0; 5]);
+            let account = app.account();
+            assert_eq!(account.violations, 0);
+            // Not the last of each phase that was left, nor the first of the next.
+            assert_eq!(account.judged_intervals, 5 + 4 + 5);
+            assert!(is_near(account.achieved, 1.0), "{account:?}");
+        }
+    }
+
+    #[test]
+    fn one_interval_out_of_line_is_no_violation_and_does_not_move_what_was_achieved() {
+        for outlier in [0.0, 1e-300, 250_000.0, f64::MAX] {
+            let mut app = Judged::new();
+            app.performs(&[10.0, 10.0, outlier, 10.0, 10.0]);
+            assert_eq!(app.verdicts(), (5, 0), "{outlier}");
+            assert!(is_near(app.account().achieved, 1.0), "{outlier}");
+            let text = serde_json::to_string(&app.accounting).unwrap();
+            let saved: Accounting = serde_json::from_str(&text).unwrap();
+            assert_eq!(saved, app.accounting);
+        }
+    }
+
+    #[test]
+    fn intervals_below_the_floor_are_violations_from_the_second_on() {
+        let mut app = Judged::new();
+        app.performs(&[10.0, 7.0]);
+        assert_eq!(app.verdicts(), (2, 0));
+        app.performs(&[7.0, 7.0]);
+        assert_eq!(app.verdicts(), (4, 2));
+        assert!(is_near(app.account().achieved, 0.7));
+        // And to the second that is not.
+        app.performs(&[10.0]);
+        assert_eq!(app.verdicts(), (5, 3));
+        app.performs(&[10.0]);
+        assert_eq!(app.verdicts(), (6, 3));
+    }
+
+    #[test]
+    fn an_application_that_is_always_too_slow_violates_from_its_first_interval_on() {
+        let mut app = Judged::new();
+        app.performs(&[7.0; 4]);
+        assert_eq!(app.verdicts(), (4, 4));
+    }
+
     #[test]
     fn idle_intervals_and_the_one_before_them_are_not_judged() {
-        let mut accounting = Accounting::open(0);
-        accounting.record(sample(1, 1, 9.0));
-        // Stopped in the middle of it.
-        accounting.record(sample(2, 1, 4.0));
-        for now_s in 3..6 {
-            accounting.record(IntervalSample {
-                performance: None,
-                activity: Activity::Idle,
-                ..sample(now_s, 1, 0.0)
-            });
+        let mut app = Judged::new();
+        // Stopped in the middle of the second.
+        app.performs(&[9.0, 4.0]);
+        for _ in 0..3 {
+            app.idles();
         }
-        accounting.record(sample(6, 1, 9.0));
-        let account = accounting.finished();
-        assert_eq!((account.judged_intervals, account.violations), (2, 0));
+        app.performs(&[9.0]);
+        assert_eq!(app.verdicts(), (2, 0));
     }
 
     #[test]
     fn the_pending_verdict_counts_only_when_the_application_has_ended() {
-        let mut accounting = Accounting::open(0);
-        accounting.record(sample(1, 1, 7.0));
-        assert_eq!(accounting.account().judged_intervals, 0);
-        assert_eq!(accounting.clone().finished().violations, 1);
-        accounting.record(sample(2, 1, 9.0));
-        assert_eq!(accounting.account().violations, 1);
-    }
-
-    fn sample(now_s: u64, cpus: u32, value: f64) -> IntervalSample {
-        let source = PerformanceSource::Runtime;
-        IntervalSample {
-            now_ns: now_s * 1_000_000_000,
-            cpus,
-            used_cpu_ns: None,
-            performance: Some(Performance { value, source }),
-            activity: Activity::Active,
-            floor: Some(8.0),
-            qos: Qos::new(0.8).unwrap(),
-        }
+        let mut app = Judged::new();
+        app.performs(&[7.0]);
+        assert_eq!(app.accounting.account().judged_intervals, 0);
+        assert_eq!(app.verdicts(), (1, 1));
+        app.performs(&[7.0]);
+        assert_eq!(app.accounting.account().violations, 1);
     }
 
     #[test]
-    fn an_interval_below_the_floor_is_a_violation() {
-        let mut accounting = Accounting::open(0);
-        accounting.moved(4);
-        accounting.record(sample(1, 4, 10.0));
-        accounting.moved(2);
-        accounting.record(sample(3, 2, 7.0));
-        let account = accounting.finished();
-        assert_eq!((account.judged_intervals, account.violations), (2, 1));
-        // Fair is 8 / 0.8 = 10: shares 1 and 0.7.
-        assert!((account.achieved.unwrap() - 0.85).abs() < 1e-12);
-        // 4 CPUs for a second and 2 for two.
-        assert_eq!(account.given_cpu_ns, 8_000_000_000);
+    fn the_cpus_of_each_interval_add_up() {
+        let mut app = Judged::new();
+        for (seconds, cpus) in [(1, 4), (2, 2)] {
+            app.accounting.moved(cpus);
+            app.sample.cpus = cpus;
+            app.performs(&vec![10.0; seconds]);
+        }
+        let account = app.account();
+        assert_eq!(account.given_cpu_ns, 8 * SECOND);
         let cpus = (account.fewest_cpus, account.most_cpus);
         assert_eq!((account.moves, cpus), (1, (2, 4)));
     }
 
     #[test]
     fn an_interval_without_a_known_floor_is_not_judged() {
-        let mut accounting = Accounting::open(0);
-        accounting.record(IntervalSample {
-            floor: None,
-            ..sample(1, 1, 5.0)
-        });
-        let account = accounting.finished();
+        let mut app = Judged::new();
+        app.sample.floor = None;
+        app.performs(&[5.0]);
+        let account = app.account();
         assert_eq!((account.judged_intervals, account.achieved), (0, None));
         assert_eq!(account.performance.unwrap().value, 5.0);
     }

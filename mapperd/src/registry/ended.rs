@@ -28,7 +28,7 @@ impl OwnedReport {
                 app: record.id,
                 name: record.spec.name.clone(),
                 qos: record.spec.qos,
-                account: record.accounting.clone().finished(),
+                account: record.accounting.clone().finished(record.spec.qos),
             },
         }
     }

@@ -165,14 +165,14 @@ fn families(
         "app_fair_cpus", "CPUs of its fair share", None => app(&|app| gauge(fair(app)));
         "app_promised_ratio", "The promise: a share of its fair-share performance", None
             => app(&|app| number(app.record.spec.qos.get()));
-        "app_achieved_ratio", "Mean share of its fair-share performance since its launch", None
+        "app_achieved_ratio", "Median share of its fair-share performance since its launch", None
             => account(&|account| account.achieved.map(number));
         "app_performance", "Performance in the unit of its source", None
             => performance(&|account| Some(account.performance.as_ref()?.value));
         "app_floor", "Promised performance in the unit of its source", None => performance(&|account| account.floor);
         "app_judged_intervals", "Intervals in which performance and promise were known", None
             => account(&|account| Some(count(account.judged_intervals)));
-        "app_violations", "Judged intervals with performance below the promise", None
+        "app_violations", "Judged intervals where the median of three of the same phase is below the promise", None
             => account(&|account| Some(count(account.violations)));
         "app_moves", "How often its CPUs were changed", None => account(&|account| Some(count(account.moves)));
         "app_given_cpu", "Time on CPUs that it was given, summed over them", Some(Unit::Seconds)
