@@ -1,108 +1,113 @@
 //! The command line.
 
 use crate::failure::Failure;
+use crate::naming::name_of;
+use crate::report::Detail;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, ValueHint};
 use mapper_control::schema::{
     MemoryPolicy, Partition, RuntimeChoice, Schedule, TeamsWish, Threads, Wish, Wishes,
 };
 use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+const LIMITS: &str = "Limits";
+const OPENMP: &str = "OpenMP";
+const EXPERT: &str = "Expert";
 
 /// Starts a program under mapperd, which gives it CPUs of its own.
 ///
 /// The exit status is the program's; 128 + n if signal n ended it, 127 if it was not found, 126 if
-/// it could not be executed, 125 if mapper-launch itself failed.
+/// it could not be executed, 125 if it was not started for another reason.
 #[derive(Debug, Parser)]
 #[command(name = "mapper-launch", version, max_term_width = 100)]
-struct CommandLine {
-    /// Share of its fair-share performance that the program is promised
+pub struct CommandLine {
+    /// Name of the application [default: the program's file name; of an interpreter, the script's]
+    #[arg(long, value_name = "NAME")]
+    name: Option<AppName>,
+
+    /// Share of its fair-share performance that the program is promised, such as 0.85 or 85%
     /// [default: 0.85, or what a rule of the operator says]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     qos: Option<Qos>,
+
+    /// Print at the end what the program got: its promise, what it achieved, CPU-seconds
+    #[arg(long)]
+    report: bool,
+
+    /// Print nothing at the end on a terminal
+    #[arg(long, conflicts_with = "report")]
+    quiet: bool,
+
+    /// Without a daemon, run the program unmanaged
+    #[arg(long)]
+    fallback: bool,
 
     /// How much the program counts when fair shares are computed
     #[arg(
         long,
         value_name = "WEIGHT",
         default_value = "1",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        help_heading = LIMITS
     )]
     weight: Weight,
 
     /// The fewest CPUs the program needs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole_number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole_number, allow_negative_numbers = true, help_heading = LIMITS)]
     min_cpus: u32,
 
     /// The most CPUs the program can use
-    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_negative_numbers = true, help_heading = LIMITS)]
     max_cpus: Option<u32>,
 
     /// Keep the number of CPUs it starts with
-    #[arg(long)]
+    #[arg(long, help_heading = LIMITS)]
     no_resize: bool,
 
-    /// Memory on NUMA machines: `keep` it where it was first touched, have it follow the CPUs (`local`), or
-    /// `interleave` it over their nodes; needs a daemon with control groups
-    #[arg(long, value_name = "POLICY", default_value = "keep")]
-    mem: MemoryPolicy,
-
-    /// Nothing else runs on its CPUs, not even the rest of the system, and the kernel does not balance its
-    /// threads: mapper spreads them; needs the administrator's permission and a daemon with control groups
-    #[arg(long)]
-    isolated: bool,
-
-    /// OpenMP teams: `fixed` at launch; `virtual`, the size the program expects on as many CPUs as
-    /// it has, for programs of gcc; or `follow` the allocation at every parallel region, for
-    /// programs that tolerate OMP_DYNAMIC=true; `auto`: what --check-teams found out, else a rule of
-    /// the operator, else the list of programs that mapper's developers checked [default: a rule of
-    /// the operator, else fixed]
-    #[arg(long, value_name = "MODE", value_parser = teams)]
+    /// Sizes of its OpenMP teams [default: a rule of the operator, else fixed]
+    #[arg(long, value_name = "MODE", value_parser = teams(), help_heading = OPENMP)]
     teams: Option<TeamsWish>,
 
     /// Find out which modes of --teams the program tolerates on this machine, by running it many
     /// times, and record it for --teams auto; needs no daemon
-    #[arg(long)]
+    #[arg(long, help_heading = OPENMP)]
     check_teams: bool,
 
     /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
     /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
-    #[arg(long, value_name = "alloc|all|N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "alloc|all|N", allow_negative_numbers = true, help_heading = OPENMP)]
     threads: Option<Threads>,
 
-    /// Dynamic loops: `as-written`, or `adaptive`, in chunks that grow while they take less than a
-    /// millisecond, for programs that do not depend on chunk sizes and their order [default:
-    /// as-written; MAPPER_SCHEDULE if set]
-    #[arg(long, value_name = "KIND")]
+    /// Dynamic loops [default: as-written; MAPPER_SCHEDULE if set]
+    #[arg(long, value_name = "KIND", value_parser = schedule(), help_heading = OPENMP)]
     schedule: Option<Schedule>,
 
     /// Leave the program's OpenMP runtime alone (no preloaded shim, no shared page)
-    #[arg(long)]
+    #[arg(long, help_heading = OPENMP)]
     no_runtime: bool,
 
-    /// Name of the application [default: the program's file name]
-    #[arg(long, value_name = "NAME")]
-    name: Option<AppName>,
+    /// Memory on NUMA machines; all but `keep` need a daemon with control groups
+    #[arg(long, value_name = "POLICY", default_value = "keep", value_parser = memory(), help_heading = EXPERT)]
+    mem: MemoryPolicy,
 
-    /// Without a daemon, run the program unmanaged
-    #[arg(long)]
-    fallback: bool,
+    /// Nothing else runs on its CPUs, not even the rest of the system, and the kernel does not balance its
+    /// threads: mapper spreads them; needs the administrator's permission and a daemon with control groups
+    #[arg(long, help_heading = EXPERT)]
+    isolated: bool,
 
     /// Start no daemon where none runs [also: MAPPER_NO_START=1]
-    #[arg(long)]
+    #[arg(long, help_heading = EXPERT)]
     no_start: bool,
 
-    /// Print at the end what the program got: its promise, what it achieved, CPU-seconds
-    #[arg(long)]
-    report: bool,
-
     /// The daemon's socket [default: MAPPER_SOCKET, the system's daemon, the user's daemon]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = EXPERT)]
     socket: Option<PathBuf>,
 
     /// The OpenMP shim [default: MAPPER_SHIM, libmapper_omp.so where mapper is installed]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = EXPERT)]
     shim: Option<PathBuf>,
 
     /// The program and its arguments
@@ -111,16 +116,56 @@ struct CommandLine {
         trailing_var_arg = true,
         value_names = ["PROGRAM", "ARGS"],
         num_args = 1..,
+        value_hint = ValueHint::AnyPath,
     )]
     command: Vec<OsString>,
 }
 
-fn teams(text: &str) -> Result<TeamsWish, String> {
-    if text == "auto" {
-        return Ok(TeamsWish::Auto);
-    }
-    let mode = text.parse().map(TeamsWish::Named);
-    mode.map_err(|error| format!("{error}, or auto"))
+fn teams() -> impl TypedValueParser<Value = TeamsWish> {
+    listed([
+        ("fixed", "as large as at launch: for any program"),
+        (
+            "virtual",
+            "as large as the program expects, on as many CPUs as it has: for programs of gcc",
+        ),
+        (
+            "follow",
+            "as large as the allocation at every parallel region: for programs that tolerate OMP_DYNAMIC=true",
+        ),
+        (
+            "auto",
+            "what --check-teams found out, else a rule of the operator, else the list of programs that mapper's developers checked",
+        ),
+    ])
+    .try_map(|text| match text.as_str() {
+        "auto" => Ok(TeamsWish::Auto),
+        mode => mode.parse().map(TeamsWish::Named),
+    })
+}
+
+fn schedule() -> impl TypedValueParser<Value = Schedule> {
+    listed([
+        ("as-written", "in chunks of the size that the program says"),
+        (
+            "adaptive",
+            "in chunks that grow while they take less than a millisecond: for programs that do not depend on chunk sizes and their order",
+        ),
+    ])
+    .try_map(|text| text.parse::<Schedule>())
+}
+
+fn memory() -> impl TypedValueParser<Value = MemoryPolicy> {
+    listed([
+        ("keep", "where it was first touched"),
+        ("local", "follows the CPUs"),
+        ("interleave", "spread over the nodes of the CPUs"),
+    ])
+    .try_map(|text| text.parse::<MemoryPolicy>())
+}
+
+/// Values that help and completions show.
+fn listed<const N: usize>(values: [(&'static str, &'static str); N]) -> PossibleValuesParser {
+    PossibleValuesParser::new(values.map(|(value, help)| PossibleValue::new(value).help(help)))
 }
 
 fn whole_number(text: &str) -> Result<u32, String> {
@@ -136,7 +181,8 @@ pub(crate) struct Arguments {
     pub(crate) check_teams: bool,
     pub(crate) fallback: bool,
     pub(crate) no_start: bool,
-    pub(crate) report: bool,
+    /// What is printed at the end.
+    pub(crate) detail: Option<Detail>,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) shim: Option<PathBuf>,
     pub(crate) command: Vec<OsString>,
@@ -164,56 +210,61 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Parsed, Failure> {
             };
         }
     };
-    let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
-    let fixed = TeamsWish::Named(TeamMode::Fixed);
-    let teams = line.teams.filter(|teams| *teams != fixed);
-    let needs = if line.check_teams {
-        Some("--check-teams checks".to_owned())
-    } else if let Some(teams) = teams {
-        let mode = teams.mode().map_or("auto", TeamMode::as_str);
-        Some(format!("--teams {mode} needs"))
-    } else if line.schedule == Some(Schedule::Adaptive) {
-        Some("--schedule adaptive needs".to_owned())
-    } else {
-        None
-    };
-    if let Some(needs) = needs.filter(|_| line.no_runtime) {
-        return Err(Failure::own(format!(
-            "{needs} the runtime interface, which --no-runtime turns off; leave one of them out"
-        )));
-    }
-    let name = line.name.unwrap_or_else(|| name_of(&line.command));
-    Ok(Parsed::Start(Box::new(Arguments {
-        wishes: Wishes {
-            name,
-            qos: line.qos,
-            weight: line.weight,
-            cpus,
-            resizing: match line.no_resize {
-                true => Resizing::Never,
-                false => Resizing::Allowed,
-            },
-            teams: line.teams,
-            threads: Wish::of(line.threads),
-            schedule: Wish::of(line.schedule),
-            runtime: line.no_runtime.then_some(RuntimeChoice::Off),
-            memory: line.mem,
-            partition: line.isolated.then_some(Partition::Isolated),
-        },
-        check_teams: line.check_teams,
-        fallback: line.fallback,
-        no_start: line.no_start,
-        report: line.report,
-        socket: line.socket,
-        shim: line.shim,
-        command: line.command,
-    })))
+    Ok(Parsed::Start(Box::new(Arguments::of(line)?)))
 }
 
-fn name_of(command: &[OsString]) -> AppName {
-    let program = command.first().map(Path::new);
-    let file = program.and_then(Path::file_name);
-    AppName::from_lossy(&file.unwrap_or_default().to_string_lossy())
+impl Arguments {
+    /// What a command line asks for.
+    pub(crate) fn of(line: CommandLine) -> Result<Self, Failure> {
+        let cpus = CpuRange::new(line.min_cpus, line.max_cpus).map_err(Failure::own)?;
+        let fixed = TeamsWish::Named(TeamMode::Fixed);
+        let teams = line.teams.filter(|teams| *teams != fixed);
+        let needs = if line.check_teams {
+            Some("--check-teams checks".to_owned())
+        } else if let Some(teams) = teams {
+            let mode = teams.mode().map_or("auto", TeamMode::as_str);
+            Some(format!("--teams {mode} needs"))
+        } else if line.schedule == Some(Schedule::Adaptive) {
+            Some("--schedule adaptive needs".to_owned())
+        } else {
+            None
+        };
+        if let Some(needs) = needs.filter(|_| line.no_runtime) {
+            return Err(Failure::own(format!(
+                "{needs} the runtime interface, which --no-runtime turns off; leave one of them out"
+            )));
+        }
+        let name = line.name.unwrap_or_else(|| name_of(&line.command));
+        Ok(Self {
+            wishes: Wishes {
+                name,
+                qos: line.qos,
+                weight: line.weight,
+                cpus,
+                resizing: match line.no_resize {
+                    true => Resizing::Never,
+                    false => Resizing::Allowed,
+                },
+                teams: line.teams,
+                threads: Wish::of(line.threads),
+                schedule: Wish::of(line.schedule),
+                runtime: line.no_runtime.then_some(RuntimeChoice::Off),
+                memory: line.mem,
+                partition: line.isolated.then_some(Partition::Isolated),
+            },
+            check_teams: line.check_teams,
+            fallback: line.fallback,
+            no_start: line.no_start,
+            detail: match (line.report, line.quiet) {
+                (true, _) => Some(Detail::Full),
+                (_, true) => None,
+                _ => Detail::on_terminal(),
+            },
+            socket: line.socket,
+            shim: line.shim,
+            command: line.command,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -290,7 +341,7 @@ mod tests {
         assert_eq!(wishes.threads, Wish::of("4".parse().ok()));
         assert_eq!(wishes.runtime, Some(RuntimeChoice::Off));
         assert_eq!(wishes.partition, Some(Partition::Isolated));
-        assert!(arguments.fallback && arguments.report);
+        assert!(arguments.fallback && arguments.detail == Some(Detail::Full));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use anyhow::Context;
+use mapper_manual::wording;
 use mapper_model::TeamMode;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
@@ -44,7 +45,7 @@ impl Entry {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("record {} is damaged ({why}); run mapper-launch --check-teams again, or remove it", file.display())]
+#[error("record {} is damaged ({why}); run {} --check-teams again, or remove it", file.display(), wording::launch())]
 pub(crate) struct DamagedRecord {
     file: PathBuf,
     why: String,

@@ -30,5 +30,6 @@ impl From<anyhow::Error> for Failure {
 /// Prints one line to standard error. A failed write is no reason to fail.
 pub(crate) fn say(message: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "mapper-launch: {}", message.trim_end());
+    let speaker = mapper_manual::wording::launcher();
+    let _ = writeln!(std::io::stderr(), "{speaker}: {}", message.trim_end());
 }

@@ -1,9 +1,10 @@
 //! The sequence: find the program, request CPUs for it, let it run, exit as it did.
 
-use crate::arguments::{self, Arguments, Parsed};
+use crate::arguments::{self, Arguments, CommandLine, Parsed};
 use crate::catalogue::{Advice, Catalogue};
 use crate::check_teams::{Check, Verdict};
 use crate::child::WaitingChild;
+use crate::daemon_watch::{DaemonWatch, MayStart};
 use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime};
 use crate::failure::{Failure, say};
@@ -25,6 +26,7 @@ use mapper_control::schema::{
     TeamsWish,
 };
 use mapper_control::{Client, Launched, socket_path};
+use mapper_manual::Completions;
 use mapper_model::TeamMode;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -41,7 +43,32 @@ const NO_MODE_IS_SAFE: u8 = 1;
 #[must_use]
 pub fn run(started: StartedWith) -> u8 {
     descriptors::reserve_standard_streams();
-    match try_run(started) {
+    status_of(try_run(started))
+}
+
+/// The same for a command line that was read already, of a program whose standard streams are open.
+#[must_use]
+pub fn run_line(line: CommandLine, started: StartedWith) -> u8 {
+    status_of(Arguments::of(line).and_then(|arguments| execute(arguments, started)))
+}
+
+/// Fills each standard stream that is closed. To be called before anything opens a file.
+pub fn reserve_standard_streams() {
+    descriptors::reserve_standard_streams();
+}
+
+/// Starts the user's own daemon, unless it runs; returns the number of its process.
+///
+/// # Errors
+/// If it cannot be started; the error has what its log says.
+pub fn start_own_daemon(started: StartedWith) -> anyhow::Result<u32> {
+    let started = own_daemon::start(&Environment::new(started.environment), PATIENCE)?;
+    let mut client = started.client;
+    Ok(client.status()?.daemon.pid)
+}
+
+fn status_of(outcome: Result<u8, Failure>) -> u8 {
+    match outcome {
         Ok(status) => status,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -55,19 +82,28 @@ pub fn run(started: StartedWith) -> u8 {
 fn try_run(started: StartedWith) -> Result<u8, Failure> {
     if let Some(folder) = mapper_manual::asked_for(&started.words) {
         let section = mapper_manual::Section::Users;
-        mapper_manual::write(arguments::definition(), section, folder).map_err(Failure::own)?;
+        mapper_manual::write(
+            arguments::definition(),
+            section,
+            Completions::Listed,
+            folder,
+        )
+        .map_err(Failure::own)?;
         return Ok(0);
     }
-    let mut arguments = match arguments::parse(&started.words)? {
-        Parsed::Start(arguments) => *arguments,
+    match arguments::parse(&started.words)? {
+        Parsed::Start(arguments) => execute(*arguments, started),
         Parsed::Tell(text) => {
             // Nothing flushes at the end, as there is no `main` of Rust's.
             let mut out = std::io::stdout();
             let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             shown.context("write to standard output")?;
-            return Ok(0);
+            Ok(0)
         }
-    };
+    }
+}
+
+fn execute(mut arguments: Arguments, started: StartedWith) -> Result<u8, Failure> {
     let environment = Environment::new(started.environment);
     let program = Program::find(&arguments.command, environment.get("PATH"))?;
     let wishes = &mut arguments.wishes;
@@ -113,13 +149,23 @@ fn connect(
     environment: &Environment,
     socket: &Path,
 ) -> anyhow::Result<Client> {
-    let set = |value: &OsStr| !value.is_empty() && value != "0";
-    let forbidden = arguments.no_start || environment.get("MAPPER_NO_START").is_some_and(set);
+    let may_start = may_start(arguments, environment, socket);
     match Client::connect(socket, PATIENCE) {
-        Err(error) if !forbidden && own_daemon::is_missing(arguments.socket.as_deref(), &error) => {
-            own_daemon::start(environment, PATIENCE)
+        Err(error) if may_start == MayStart::Yes && own_daemon::is_missing(&error) => {
+            Ok(own_daemon::start(environment, PATIENCE)?.announced())
         }
         connected => Ok(connected?),
+    }
+}
+
+/// Whether the socket is that of the user's own daemon, by nobody's special wish, and such daemons may be started.
+fn may_start(arguments: &Arguments, environment: &Environment, socket: &Path) -> MayStart {
+    let set = |value: &OsStr| !value.is_empty() && value != "0";
+    let forbidden = arguments.no_start || environment.get("MAPPER_NO_START").is_some_and(set);
+    let is_own = arguments.socket.is_none() && own_daemon::listens_at(socket);
+    match is_own && !forbidden {
+        true => MayStart::Yes,
+        false => MayStart::No,
     }
 }
 
@@ -239,19 +285,28 @@ fn managed(
     }
 
     let app = launched.as_ref().map(|launched| launched.reply.app);
-    let report = app.filter(|_| arguments.report).and_then(|app| {
+    let report = app.zip(arguments.detail).and_then(|(app, detail)| {
         let socket = socket_path::socket_path(arguments.socket.as_deref());
-        Report::prepare(app, socket, unreachable)
+        Report::prepare(app, detail, socket, unreachable)
     });
     let page = launched
         .as_ref()
         .and_then(|launched| launched.page.as_ref());
+    let mut watch = launched.as_ref().map(|launched| {
+        let socket = socket_path::socket_path(arguments.socket.as_deref());
+        let may_start = may_start(arguments, environment, &socket);
+        DaemonWatch::new(&launched.reply, socket, may_start, environment)
+    });
     let mut keep: Vec<BorrowedFd<'_>> = vec![supervisor.descriptor(), client.as_fd()];
     keep.extend(report.as_ref().map(Report::descriptor));
     keep.extend(page.map(AsFd::as_fd));
+    keep.extend(watch.as_ref().and_then(DaemonWatch::descriptor));
     descriptors::let_go(&keep);
     supervisor.watch_group();
-    let ending = supervisor.until_ended()?;
+    let ending = match &mut watch {
+        Some(watch) => watch.until_ended(&mut client, &mut supervisor)?,
+        None => supervisor.until_ended()?,
+    };
     if let Some(report) = report {
         report.give();
     }

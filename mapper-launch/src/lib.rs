@@ -4,13 +4,14 @@
 //! it exec ([`launch`]). Then it stays, as the program's parent ([`supervise`]), and shall be unnoticed: the caller
 //! sees the program's exit status, the program sees the caller's signals, descriptors and terminal.
 //!
-//! The program itself, `src/main.rs`, has no `main` of Rust's: its runtime would ignore SIGPIPE and open descriptors
+//! `mapper run` is the same ([`run_line`]). The program itself, `src/main.rs`, has no `main` of Rust's: its runtime would ignore SIGPIPE and open descriptors
 //! that were closed, and the program would inherit both.
 
 mod arguments;
 mod catalogue;
 mod check_teams;
 mod child;
+mod daemon_watch;
 mod descriptors;
 mod environment;
 mod failure;
@@ -22,6 +23,7 @@ mod launch;
 mod linkage;
 mod loader;
 mod memory;
+mod naming;
 mod own_daemon;
 mod program;
 mod report;
@@ -32,5 +34,6 @@ mod supervise;
 mod waiting;
 mod witness;
 
-pub use launch::run;
+pub use arguments::CommandLine;
+pub use launch::{reserve_standard_streams, run, run_line, start_own_daemon};
 pub use started_with::StartedWith;

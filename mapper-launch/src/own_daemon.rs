@@ -40,19 +40,42 @@ const NOT_FOR_THE_DAEMON: [&str; 6] = [
     "WATCHDOG_USEC",
 ];
 
-/// Whether a daemon is missing that the user's own would replace: nobody named a socket, the system has no daemon, and
-/// the user's does not run.
-pub(crate) fn is_missing(flag: Option<&Path>, error: &ClientError) -> bool {
-    let around = Surroundings::of_process();
-    let gone = matches!(
+/// Whether the user's own daemon would listen there.
+pub(crate) fn listens_at(socket: &Path) -> bool {
+    socket == Surroundings::of_process().user_socket()
+}
+
+/// Whether no daemon runs, in contrast to one that does not serve the user.
+pub(crate) fn is_missing(error: &ClientError) -> bool {
+    matches!(
         error.kind,
         ClientErrorKind::NotFound | ClientErrorKind::Refused | ClientErrorKind::Closed
-    );
-    gone && around.socket(flag) == around.user_socket() && flag.is_none()
+    )
+}
+
+/// A connection to the user's daemon.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) client: Client,
+    /// Where it logs to, if it was started for this.
+    log: Option<PathBuf>,
+}
+
+impl Started {
+    /// The connection, with a line on a terminal if there was no daemon.
+    pub(crate) fn announced(self) -> Client {
+        if let Some(log) = self.log.filter(|_| std::io::stderr().is_terminal()) {
+            say(&format!(
+                "no daemon was running; started one, which logs to {} and stops after {IDLE_MINUTES} idle minutes",
+                log.display()
+            ));
+        }
+        self.client
+    }
 }
 
 /// Starts the user's daemon, unless another launcher does, and connects to it.
-pub(crate) fn start(environment: &Environment, patience: Duration) -> anyhow::Result<Client> {
+pub(crate) fn start(environment: &Environment, patience: Duration) -> anyhow::Result<Started> {
     let around = Surroundings::of_process();
     let (folder, socket) = (&around.user_dir, around.user_socket());
     make_own(folder)?;
@@ -64,7 +87,7 @@ pub(crate) fn start(environment: &Environment, patience: Duration) -> anyhow::Re
     while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         ensure!(
             Instant::now() < deadline,
-            "another mapper-launch has been starting a daemon for {} s; see whether it hangs",
+            "another launch has been starting a daemon for {} s; see whether it hangs",
             PATIENCE.as_secs()
         );
         std::thread::sleep(POLL);
@@ -75,7 +98,7 @@ pub(crate) fn start(environment: &Environment, patience: Duration) -> anyhow::Re
         client.info().map(|_| client)
     };
     if let Ok(client) = connect() {
-        return Ok(client);
+        return Ok(Started { client, log: None });
     }
     let log = log(environment, folder)?;
     let before = fs::metadata(&log).map_or(0, |found| found.len());
@@ -83,13 +106,8 @@ pub(crate) fn start(environment: &Environment, patience: Duration) -> anyhow::Re
     loop {
         match connect() {
             Ok(client) => {
-                if std::io::stderr().is_terminal() {
-                    say(&format!(
-                        "no daemon was running; started one, which logs to {} and stops after {IDLE_MINUTES} idle minutes",
-                        log.display()
-                    ));
-                }
-                return Ok(client);
+                let log = Some(log);
+                return Ok(Started { client, log });
             }
             Err(error) if Instant::now() > deadline => {
                 let log = log.display();

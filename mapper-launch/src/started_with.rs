@@ -18,6 +18,12 @@ pub(crate) struct TitleMemory {
 }
 
 impl StartedWith {
+    /// The words, of which the first is the program's name.
+    #[must_use]
+    pub fn words(&self) -> &[OsString] {
+        &self.words
+    }
+
     /// Copies the arguments of `main`.
     ///
     /// # Safety

@@ -115,6 +115,19 @@ impl Supervisor {
         }
     }
 
+    /// Serves signals until the deadline; the program's ending, if that came first.
+    pub(crate) fn until(&mut self, deadline: Instant) -> anyhow::Result<Option<Ending>> {
+        while self.ending.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            wait(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(left))?;
+            self.serve_signals()?;
+        }
+        Ok(self.ending)
+    }
+
     pub(crate) fn ending(&mut self) -> anyhow::Result<Option<Ending>> {
         self.serve_signals()?;
         Ok(self.ending)

@@ -6,7 +6,7 @@
 //! member of a group first, so the witness has a signal before the launcher. Pending signals cannot be taken back; when
 //! one has been seen, a new witness replaces the old one. It also continues a stopped launcher.
 //!
-//! It has another name than the launcher, so that `pkill mapper-launch` does not reach it, and ends with the launcher.
+//! It has another name than the launcher, so that `pkill mapper` does not reach it, and ends with the launcher.
 
 use crate::descriptors;
 use crate::started_with::TitleMemory;
@@ -68,9 +68,9 @@ impl Witness {
                 // The lease, the page, and above all the other end of `sleep`.
                 descriptors::let_go(&[sleep.as_fd()]);
                 std::mem::forget(wake);
-                let _ = nix::sys::prctl::set_name(c"mapper-witness");
+                let _ = nix::sys::prctl::set_name(c"group-witness");
                 // SAFETY: in this process no code reads the command line.
-                unsafe { title.rename(c"mapper-witness") };
+                unsafe { title.rename(c"group-witness") };
                 watch(sleep, launcher, program);
                 // SAFETY: ends the process without running what the launcher registered.
                 unsafe { libc::_exit(0) }

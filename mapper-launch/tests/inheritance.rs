@@ -351,7 +351,7 @@ fn the_launchers_helper_is_not_mistaken_for_it() {
     let witness = support::witness(launcher, program).unwrap();
     support::eventually("it has its name", || {
         let name = std::fs::read_to_string(format!("/proc/{witness}/comm")).unwrap_or_default();
-        name == "mapper-witness\n"
+        name == "group-witness\n"
     });
     // Which comes before its command line.
     support::eventually("its command line tells it too", || {

@@ -1,11 +1,15 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
-use mapper_control::schema::{AdoptRequest, AdoptTarget, MemoryPolicy};
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
+use mapper_control::schema::{AdoptRequest, AdoptTarget, AppStatus, MemoryPolicy};
+use mapper_control::{Client, socket_path};
 use mapper_model::bounds::OutOfRange;
 use mapper_model::{AppName, CpuRange, Qos, Weight};
 use std::path::PathBuf;
 use std::time::Duration;
+
+const AT_ONCE: Duration = Duration::from_millis(300);
 
 /// Shows and explains what mapperd does.
 #[derive(Debug, Parser)]
@@ -19,8 +23,9 @@ pub(crate) struct Arguments {
     pub(crate) question: Question,
 }
 
+/// What can be asked of a daemon.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Question {
+pub enum Question {
     /// The daemon, the machine and the applications, with the reason of each allocation
     Status {
         /// Print the daemon's reply as JSON
@@ -37,9 +42,25 @@ pub(crate) enum Question {
         #[arg(long, default_value = "1s", value_parser = interval, allow_hyphen_values = true)]
         interval: Duration,
     },
-    /// One application: its performance by CPU count, its promise, its last decisions
+    /// One application: its performance by CPU count, its promise, its last decisions; or what it was, if it has ended
     Explain {
         /// The application's name or id
+        #[arg(add = ArgValueCandidates::new(running))]
+        name: String,
+        /// Print the daemon's reply as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The hundred applications that ended last: when, on how many CPUs, how fast
+    History {
+        /// Print the daemon's reply as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// What one application got so far, or until it ended
+    Report {
+        /// The application's name or id
+        #[arg(add = ArgValueCandidates::new(running))]
         name: String,
         /// Print the daemon's reply as JSON
         #[arg(long)]
@@ -62,10 +83,21 @@ pub(crate) enum Question {
     /// End the management of what was adopted, and give it back what it had before
     Release {
         /// The application's name or id
+        #[arg(add = ArgValueCandidates::new(running))]
         name: String,
     },
     /// Have the daemon read its configuration again, without touching applications
     Reload,
+}
+
+/// The applications that run, for completions: none where no daemon answers at once.
+fn running() -> Vec<CompletionCandidate> {
+    let socket = socket_path::socket_path(None);
+    let status = Client::connect(&socket, AT_ONCE).and_then(|mut client| client.status());
+    let apps = status.map(|status| status.apps).unwrap_or_default();
+    let candidate =
+        |app: AppStatus| CompletionCandidate::new(app.name.as_str()).help(Some(app.command.into()));
+    apps.into_iter().map(candidate).collect()
 }
 
 /// Time between two looks: the daemon is not to be kept busy with them.
@@ -92,7 +124,7 @@ fn from_one(text: &str) -> Result<u32, String> {
 
 /// What is to be adopted, and with which promise.
 #[derive(Debug, Args)]
-pub(crate) struct Adopt {
+pub struct Adopt {
     #[command(flatten)]
     target: Target,
 

@@ -8,17 +8,24 @@ use mapper_control::schema::{
     AppStatus, DaemonStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
     StretchedInterval,
 };
+use mapper_manual::wording;
 use mapper_model::{MemoryRate, TeamMode};
 
 pub(crate) fn view(status: &Status, width: Width) -> String {
     let mut out = heading(status, width);
     out.push('\n');
     if status.apps.is_empty() {
-        out.push_str("No application runs; start one with `mapper-launch -- PROGRAM`.\n");
+        out.push_str(&no_application());
+        out.push('\n');
     } else {
         out.push_str(&applications(&status.apps, width));
     }
     out
+}
+
+pub(crate) fn no_application() -> String {
+    let launch = wording::launch();
+    format!("No application runs; start one with `{launch} -- PROGRAM`.")
 }
 
 fn heading(status: &Status, width: Width) -> String {

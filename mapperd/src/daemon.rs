@@ -31,7 +31,7 @@ use crate::registry::page;
 use crate::registry::pending::{Admitted, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
-use crate::requests::{adopt, explain, launch, policies, release, reload, report};
+use crate::requests::{adopt, explain, history, launch, policies, release, reload, report};
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{self, Quotas};
 use crate::store::Store;
@@ -215,6 +215,7 @@ impl Daemon {
             }
             Request::Policies => Ok(policies::policies(decider)),
             Request::Report(asked) => report::report(&permit, asked.app, registry, machine),
+            Request::History => Ok(history::history(&permit, registry, machine)),
             Request::Release(asked) => {
                 effect = Effect::Membership;
                 release::release(&permit, &asked.name, registry, machine, decider, telemetry)
@@ -223,6 +224,10 @@ impl Daemon {
             Request::Reload => self.reload_for(&permit).map(Reply::Reload),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
+                match registry.get_mut(app) {
+                    Some(known) => known.exit_status = Some(status),
+                    None => registry.ended.note_status(app, status),
+                }
                 self.may_have_ended(app);
                 Ok(Reply::Exited {})
             }

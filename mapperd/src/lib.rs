@@ -48,6 +48,7 @@ use mapper_host::clock::{Clock, MonotonicClock};
 use mapper_host::cpus::UsableCpus;
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::HwlocSource;
+use mapper_manual::{Completions, Section};
 use mapper_model::CpuSet;
 use mapper_pipeline::{Controller, Pacing};
 use registry::Registry;
@@ -82,8 +83,8 @@ pub fn run() -> ExitCode {
 fn obey() -> anyhow::Result<()> {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some(folder) = mapper_manual::asked_for(&words) {
-        let section = mapper_manual::Section::Administration;
-        mapper_manual::write(args::Args::command(), section, folder)?;
+        let section = Section::Administration;
+        mapper_manual::write(args::Args::command(), section, Completions::Listed, folder)?;
         return Ok(());
     }
     let args = match args::Args::try_parse_from(&words) {

@@ -31,13 +31,26 @@ impl Home {
 
     /// A launch by this user, on a machine whose own daemon, if it has one, does not count.
     fn launch(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(built().join("mapper-launch"));
+        self.command("mapper-launch", words)
+    }
+
+    fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(built().join(program));
         command.env("XDG_RUNTIME_DIR", self.0.path());
         command.env("XDG_STATE_HOME", self.0.path().join("state"));
         command.env("XDG_CONFIG_HOME", self.0.path().join("config"));
         command.env("MAPPER_SOCKET", self.socket());
         command.env_remove("MAPPER_NO_START").args(words);
         command
+    }
+
+    /// Daemon and process of the application "job", once that runs: before, its launch fails with the daemon.
+    fn job(&self) -> Option<(u32, u32)> {
+        let mut client = Client::connect(&self.socket(), Duration::from_secs(10)).ok()?;
+        let status = client.status().ok()?;
+        let app = status.apps.iter().find(|app| app.name.as_str() == "job")?;
+        let program = fs::read_to_string(format!("/proc/{}/comm", app.pid)).ok()?;
+        (program == "sleep\n").then_some((status.daemon.pid, app.pid))
     }
 
     fn daemon(&self) -> Option<Pid> {
@@ -71,7 +84,7 @@ fn twenty_launches_at_once_start_one_daemon_which_manages_all() {
     for launched in running {
         let output = launched.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        assert!(said(&output).contains("managed for"), "{}", said(&output));
+        assert!(said(&output).contains("CPU-seconds"), "{}", said(&output));
     }
     let log = home.log();
     assert_eq!(log.matches("ready").count(), 1, "{log}");
@@ -160,4 +173,86 @@ fn why_a_daemon_could_not_be_started_is_said_and_with_fallback_the_program_runs(
     assert_eq!(output.status.code(), Some(125));
     let why = said(&output);
     assert!(why.contains("not a directory of yours"), "{why}");
+}
+
+#[test]
+fn a_user_starts_and_stops_the_own_daemon_and_programs_continue() {
+    let home = Home::new();
+    let said = |words: &[&str]| {
+        let output = home.command("mapper", words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(said(&["stop"]), "No daemon runs.\n");
+    assert!(said(&["start"]).starts_with("Started a daemon"));
+    let daemon = home.daemon().unwrap();
+    let number = daemon.as_raw_nonzero().to_string();
+    assert!(said(&["start"]).contains(&format!("runs already, as process {number},")));
+
+    let mut program = home.command("mapper", &["run", "--", "sleep", "1000"]);
+    let mut program = program.spawn().unwrap();
+    eventually("it is managed", || said(&["status"]).contains("sleep"));
+    let stopped = said(&["stop"]);
+    assert_eq!(
+        stopped,
+        "Stopped the daemon; 1 program continues, with all CPUs.\n"
+    );
+    assert_eq!(home.daemon(), None);
+    assert!(
+        program.try_wait().unwrap().is_none(),
+        "the program continues"
+    );
+    // Longer than a launcher waits before it starts a daemon in the place of one that was killed.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(home.daemon(), None, "stopped is stopped");
+    kill_process(Pid::from_child(&program), Signal::TERM).unwrap();
+    program.wait().unwrap();
+}
+
+#[test]
+fn a_program_whose_daemon_was_killed_is_managed_by_the_next_which_its_launcher_starts() {
+    let home = Home::new();
+    let output = home.0.path().join("nohup.out");
+    let file = fs::File::create(&output).unwrap();
+    let mut launch = home.launch(&["--name", "job", "--", "sleep", "1000"]);
+    let mut launched = launch.stderr(file).spawn().unwrap();
+    let managed = || home.job();
+    eventually("it is managed", || managed().is_some());
+    for round in 1..=2 {
+        let (before, program) = managed().unwrap();
+        let pid = Pid::from_raw(before.cast_signed()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        eventually("another daemon manages it", || {
+            managed().is_some_and(|(daemon, again)| daemon != before && again == program)
+        });
+        let said = "mapper-launch: job: the daemon went away; the next one manages it again\n";
+        eventually("it is said", || text(&output) == said.repeat(round));
+    }
+    kill_process(Pid::from_child(&launched), Signal::TERM).unwrap();
+    launched.wait().unwrap();
+}
+
+#[test]
+fn a_launcher_that_may_start_no_daemon_says_that_it_is_gone_and_waits_for_the_next() {
+    let home = Home::new();
+    let output = home.0.path().join("nohup.out");
+    let file = fs::File::create(&output).unwrap();
+    assert!(home.launch(&["--", "true"]).status().unwrap().success());
+    let mut launch = home.launch(&["--no-start", "--name", "job", "--", "sleep", "1000"]);
+    let mut launched = launch.stderr(file).spawn().unwrap();
+    let managed = || home.job().is_some();
+    eventually("it is managed", managed);
+    kill_process(home.daemon().unwrap(), Signal::KILL).unwrap();
+    let gone = "mapper-launch: job: the daemon went away; it continues with the CPUs it has\n";
+    eventually("it is said", || text(&output) == gone);
+    assert_eq!(home.daemon(), None);
+    assert!(
+        home.command("mapper", &["start"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    eventually("it is managed again", managed);
+    kill_process(Pid::from_child(&launched), Signal::TERM).unwrap();
+    launched.wait().unwrap();
 }

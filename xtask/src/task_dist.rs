@@ -222,7 +222,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// The programs that have a command line.
-const PROGRAMS: [&str; 3] = ["mapperd", "mapper-launch", "mapperctl"];
+const PROGRAMS: [&str; 4] = ["mapper", "mapperd", "mapper-launch", "mapperctl"];
 
 /// Has the programs in `built` write their documents, and puts them below `share` (such as `/usr/share`); gives
 /// the files written.

@@ -22,7 +22,8 @@ use crate::workspace;
 pub(crate) const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
 
 /// The packages that are built for an installation.
-pub(crate) const PACKAGES: [&str; 5] = [
+pub(crate) const PACKAGES: [&str; 6] = [
+    "mapper",
     "mapperd",
     "mapper-launch",
     "mapperctl",

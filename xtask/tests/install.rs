@@ -32,7 +32,13 @@ fn built() -> tempfile::TempDir {
         )
         .unwrap();
     }
-    for program in ["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"] {
+    for program in [
+        "mapper",
+        "mapperd",
+        "mapper-launch",
+        "mapperctl",
+        "libmapper_omp.so",
+    ] {
         fs::write(folder.path().join(program), program).unwrap();
     }
     folder

@@ -6,9 +6,9 @@ use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, Progress, receive};
 use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
-    AdoptReply, AdoptRequest, ExitedRequest, ExplainReply, ExplainRequest, LaunchReply,
-    LaunchRequest, PoliciesReply, ReleaseReply, ReleaseRequest, ReloadReply, ReportReply,
-    ReportRequest, ServiceInfo, Status,
+    AdoptReply, AdoptRequest, ExitedRequest, ExplainReply, ExplainRequest, HistoryReply,
+    LaunchReply, LaunchRequest, PoliciesReply, ReleaseReply, ReleaseRequest, ReloadReply,
+    ReportReply, ReportRequest, ServiceInfo, Status,
 };
 use crate::socket_path::SYSTEM_SOCKET;
 use mapper_model::AppId;
@@ -118,6 +118,11 @@ impl Client {
     /// What an application got so far, or until it ended a short while ago.
     pub fn report(&mut self, app: AppId) -> Result<ReportReply, ClientError> {
         self.call(Request::Report(ReportRequest { app }))
+    }
+
+    /// The applications that ended last, the latest first.
+    pub fn history(&mut self) -> Result<HistoryReply, ClientError> {
+        self.call(Request::History)
     }
 
     /// Has a running program managed.

@@ -5,8 +5,8 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
 use crate::request::Request;
 use crate::schema::{
-    AdoptReply, ExplainReply, InterfaceDescription, LaunchReply, PoliciesReply, ReleaseReply,
-    ReloadReply, ReportReply, ServiceInfo, Status,
+    AdoptReply, ExplainReply, HistoryReply, InterfaceDescription, LaunchReply, PoliciesReply,
+    ReleaseReply, ReloadReply, ReportReply, ServiceInfo, Status,
 };
 use serde::Serialize;
 
@@ -26,6 +26,8 @@ pub enum Reply {
     Policies(PoliciesReply),
     /// To `Report`.
     Report(Box<ReportReply>),
+    /// To `History`.
+    History(HistoryReply),
     /// To `Adopt`.
     Adopt(AdoptReply),
     /// To `Release`.

@@ -27,6 +27,8 @@ pub enum Request {
     Policies,
     /// What an application got, in sum.
     Report(ReportRequest),
+    /// The applications that ended last.
+    History,
     /// Something that runs already is to be managed.
     Adopt(Box<AdoptRequest>),
     /// What was adopted is to be managed no more.
@@ -113,6 +115,7 @@ impl Call {
             Request::Explain(p) => encode_call(method::EXPLAIN, Some(p), oneway),
             Request::Policies => encode_call(method::POLICIES, None::<()>, oneway),
             Request::Report(p) => encode_call(method::REPORT, Some(p), oneway),
+            Request::History => encode_call(method::HISTORY, None::<()>, oneway),
             Request::Adopt(p) => encode_call(method::ADOPT, Some(p), oneway),
             Request::Release(p) => encode_call(method::RELEASE, Some(p), oneway),
             Request::Reload => encode_call(method::RELOAD, None::<()>, oneway),
@@ -133,6 +136,7 @@ impl Request {
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
             method::REPORT => Ok(Self::Report(read(name, parameters)?)),
+            method::HISTORY => Ok(Self::History),
             method::ADOPT => Ok(Self::Adopt(read_versioned(name, parameters)?)),
             method::RELEASE => Ok(Self::Release(read(name, parameters)?)),
             method::RELOAD => Ok(Self::Reload),
@@ -217,6 +221,7 @@ mod tests {
             Request::Explain(ExplainRequest { name: "fft".into() }),
             Request::Policies,
             Request::Report(ReportRequest { app: AppId(3) }),
+            Request::History,
             Request::Adopt(Box::new(AdoptRequest::of(AdoptTarget::Pid(7)))),
             Request::Release(ReleaseRequest { name: "fft".into() }),
             Request::Reload,

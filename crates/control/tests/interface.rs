@@ -234,6 +234,7 @@ fn requests() -> Vec<Request> {
         Request::Explain(ExplainRequest { name: "fft".into() }),
         Request::Policies,
         Request::Report(ReportRequest { app: AppId(3) }),
+        Request::History,
         Request::Adopt(Box::new(adopt(AdoptTarget::Pid(7)))),
         Request::Adopt(Box::new(adopt(AdoptTarget::Cgroup("/jobs".into())))),
         Request::Adopt(Box::new(adopt(AdoptTarget::Unit("a.service".into())))),
@@ -331,6 +332,17 @@ fn status() -> Status {
     }
 }
 
+fn account() -> Account {
+    Account {
+        managed_ns: 5,
+        used_cpu_ns: Some(3),
+        achieved: Some(0.9),
+        floor: Some(1.0),
+        performance: Some(performance()),
+        ..Account::default()
+    }
+}
+
 fn replies() -> BTreeMap<&'static str, Reply> {
     BTreeMap::from([
         (
@@ -414,20 +426,29 @@ fn replies() -> BTreeMap<&'static str, Reply> {
             }),
         ),
         (
+            "History",
+            Reply::History(HistoryReply {
+                protocol: PROTOCOL,
+                ended: vec![EndedApp {
+                    app: AppId(3),
+                    name: name("fft"),
+                    uid: 1000,
+                    command: "./fft -n".into(),
+                    ended_ago_ns: 5,
+                    exit_status: Some(0),
+                    qos: Qos::default(),
+                    account: account(),
+                }],
+            }),
+        ),
+        (
             "Report",
             Reply::Report(Box::new(ReportReply {
                 protocol: PROTOCOL,
                 app: AppId(3),
                 name: AppName::new("fft").unwrap(),
                 qos: Qos::default(),
-                account: Account {
-                    managed_ns: 5,
-                    used_cpu_ns: Some(3),
-                    achieved: Some(0.9),
-                    floor: Some(1.0),
-                    performance: Some(performance()),
-                    ..Account::default()
-                },
+                account: account(),
             })),
         ),
         (

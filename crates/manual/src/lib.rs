@@ -2,14 +2,18 @@
 //!
 //! Only the program has that definition, so it writes them: with the hidden option `--write-manual FOLDER` it puts a page
 //! for itself and for each of its subcommands, and completions for bash, zsh and fish, into that folder. `cargo xtask
-//! install` and `dist` call it. The same definition makes the same files, byte for byte.
+//! install` and `dist` call it. The same definition makes the same files, byte for byte. [`wording`] has the names that
+//! messages call the programs by.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Command;
-use clap_complete::Shell;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
+use clap_complete::{CompleteEnv, Shell};
+
+pub mod wording;
 
 /// The option's name.
 pub const OPTION: &str = "write-manual";
@@ -32,6 +36,33 @@ impl Section {
     }
 }
 
+/// Where a shell has the completions of a program from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Completions {
+    /// They are listed in the script.
+    Listed,
+    /// The script asks the program each time ([`complete`]), by this variable of the environment.
+    Asked(&'static str),
+}
+
+/// Answers a shell that asks for completions by `variable`. Returns whether one did: then the program's work is done.
+///
+/// # Errors
+/// If the variable names an unknown shell.
+pub fn complete(
+    variable: &'static str,
+    words: &[std::ffi::OsString],
+    definition: fn() -> Command,
+) -> Result<bool, clap::Error> {
+    let here = std::env::current_dir().ok();
+    let done = CompleteEnv::with_factory(definition)
+        .var(variable)
+        .try_complete(words, here.as_deref())?;
+    // Nothing else would in a program without a `main` of Rust's.
+    io::stdout().flush()?;
+    Ok(done)
+}
+
 /// The folder of `--write-manual FOLDER`, if that is the whole command line `words` after the program's name.
 pub fn asked_for(words: &[std::ffi::OsString]) -> Option<&Path> {
     match words {
@@ -46,15 +77,43 @@ pub fn asked_for(words: &[std::ffi::OsString]) -> Option<&Path> {
 ///
 /// # Errors
 /// If a file cannot be written; the error names it.
-pub fn write(command: Command, section: Section, folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn write(
+    command: Command,
+    section: Section,
+    completions: Completions,
+    folder: &Path,
+) -> io::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(|error| naming(folder, &error))?;
     let program = command.get_name().to_owned();
     let mut written = Vec::new();
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        // Generators change the command they are given.
-        let path = clap_complete::generate_to(shell, &mut command.clone(), &program, folder)
-            .map_err(|error| naming(folder, &error))?;
-        written.push(path);
+    match completions {
+        Completions::Listed => {
+            for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+                // Generators change the command they are given.
+                let path =
+                    clap_complete::generate_to(shell, &mut command.clone(), &program, folder)
+                        .map_err(|error| naming(folder, &error))?;
+                written.push(path);
+            }
+        }
+        Completions::Asked(variable) => {
+            // In zsh the first completion executes the script instead of the function that it defines.
+            let first = format!(
+                "[[ $funcstack[1] == _{program} ]] && _clap_dynamic_completer_{program} \"$@\"\n"
+            );
+            let shells: [(&dyn EnvCompleter, String, &str); 3] = [
+                (&Bash, format!("{program}.bash"), ""),
+                (&Zsh, format!("_{program}"), &first),
+                (&Fish, format!("{program}.fish"), ""),
+            ];
+            for (shell, name, more) in shells {
+                let (path, mut script) = (folder.join(name), Vec::new());
+                shell.write_registration(variable, &program, &program, &program, &mut script)?;
+                script.extend_from_slice(more.as_bytes());
+                fs::write(&path, script).map_err(|error| naming(&path, &error))?;
+                written.push(path);
+            }
+        }
     }
     // A page for `help` would be that of the program.
     let mut command = command.disable_help_subcommand(true);
@@ -113,7 +172,8 @@ mod tests {
     }
 
     fn documents(folder: &Path) -> Vec<String> {
-        let written = write(program(), Section::Administration, folder).unwrap();
+        let listed = Completions::Listed;
+        let written = write(program(), Section::Administration, listed, folder).unwrap();
         let names = written.iter().map(|path| path.file_name().unwrap());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
         names.sort();
@@ -171,7 +231,13 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_made_is_named() {
-        let error = write(program(), Section::Users, Path::new("/proc/none")).unwrap_err();
+        let error = write(
+            program(),
+            Section::Users,
+            Completions::Listed,
+            Path::new("/proc/none"),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("/proc/none"), "{error}");
     }
 }

@@ -19,6 +19,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context;
+use mapper_manual::wording;
 use mapper_model::TeamMode;
 
 use crate::catalogue::{Advice, Entry};
@@ -181,8 +182,9 @@ impl Check<'_> {
             anyhow::ensure!(
                 mode != TeamMode::Fixed || run.parallelism == Parallelism::Seen,
                 "{}: starts no parallel region that the shim could see, so that nothing can be said of it; \
-                 give it arguments with which it does, or see `mapperctl status` for why the shim does not serve it",
-                self.program.display()
+                 give it arguments with which it does, or see `{} status` for why the shim does not serve it",
+                self.program.display(),
+                wording::ask()
             );
             if let Some(why) = run.not_admitted.filter(|_| mode != TeamMode::Fixed) {
                 return Ok(Finding::NotAdmitted(why));

@@ -10,6 +10,7 @@ use self::screen::{Daemon, Screen};
 use anyhow::{Context, bail};
 use mapper_control::schema::Status;
 use mapper_control::{Client, ClientError};
+use mapper_manual::wording;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -32,7 +33,8 @@ enum Wish {
 
 pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        bail!("top draws on a terminal, and this is none; use `mapperctl status`");
+        let ask = wording::ask();
+        bail!("top draws on a terminal, and this is none; use `{ask} status`");
     }
     let endings = Endings::hold().context("hold signals back")?;
     let palette = Palette::of_environment();

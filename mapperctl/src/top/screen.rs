@@ -4,6 +4,7 @@ use super::machine_map::{self, FREE, NOT_USABLE, SHARED};
 use super::marks::{Mark, Palette, marks};
 use crate::plain_text::harmless;
 use crate::quantities::{counted, short_or_dash, span};
+use crate::status_view::no_application;
 use mapper_control::schema::{AppStatus, Status};
 use mapper_model::AppId;
 use ratatui::Frame;
@@ -105,7 +106,7 @@ fn draw_table(
     marks: &BTreeMap<AppId, Mark>,
 ) {
     if apps.is_empty() {
-        let text = "No application runs; start one with `mapper-launch -- PROGRAM`.";
+        let text = no_application();
         frame.render_widget(Paragraph::new(text), area);
         return;
     }

@@ -3,6 +3,7 @@
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
+use crate::registry::ended::Ended;
 use crate::registry::origin::Origin;
 use crate::registry::page;
 use crate::store::kept_pages;
@@ -24,7 +25,7 @@ pub(crate) fn let_go(
     let mut gone = registry.remove(app)?;
     let now_ns = machine.clock.now_ns();
     gone.record.accounting.advance(now_ns, gone.effective.len());
-    registry.ended.add(&gone);
+    registry.ended.add(Ended::now(&gone, now_ns));
     let own_mask = gone.record.own_mask.take();
     let cpus = own_mask.unwrap_or_else(|| machine.unmanaged_cpus(decider.topology()));
     if let Some(page) = &mut gone.page {

@@ -100,6 +100,8 @@ pub(crate) struct App {
     /// As last observed.
     pub(crate) used: Option<CpuTimeSample>,
     pub(crate) lease: Lease,
+    /// As its launcher has reported it.
+    pub(crate) exit_status: Option<u8>,
     pub(crate) _watches: Watches,
 }
 
@@ -130,6 +132,7 @@ impl App {
             reported_mismatch: None,
             used: None,
             lease,
+            exit_status: None,
             _watches: watches,
         }
     }

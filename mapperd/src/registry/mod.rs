@@ -11,7 +11,7 @@ pub(crate) mod provenance;
 
 use crate::config::accounts::Accounts;
 use app::{App, Lease};
-use ended::EndedReports;
+use ended::EndedApps;
 use mapper_model::{AppId, AppName, CpuSet};
 use pending::{Pending, Unanswered};
 use std::collections::{BTreeSet, HashSet};
@@ -29,7 +29,7 @@ pub(crate) struct Registry {
     pub(crate) released: BTreeSet<AppId>,
     /// Applications whose last process may have ended.
     pub(crate) may_have_ended: BTreeSet<AppId>,
-    pub(crate) ended: EndedReports,
+    pub(crate) ended: EndedApps,
 }
 
 impl Registry {
@@ -41,7 +41,7 @@ impl Registry {
             next_app: AppId(1),
             released: BTreeSet::new(),
             may_have_ended: BTreeSet::new(),
-            ended: EndedReports::default(),
+            ended: EndedApps::default(),
         }
     }
 

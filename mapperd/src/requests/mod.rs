@@ -6,6 +6,7 @@
 pub(crate) mod adopt;
 pub(crate) mod effect;
 pub(crate) mod explain;
+pub(crate) mod history;
 pub(crate) mod launch;
 pub(crate) mod permit;
 pub(crate) mod policies;

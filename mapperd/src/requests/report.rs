@@ -2,9 +2,10 @@
 
 use crate::machine::Machine;
 use crate::registry::Registry;
-use crate::registry::ended::OwnedReport;
+use crate::registry::ended::Ended;
 use crate::requests::permit::Permit;
-use mapper_control::{ErrorReply, Reply};
+use mapper_control::schema::ReportReply;
+use mapper_control::{ErrorReply, PROTOCOL, Reply};
 use mapper_model::AppId;
 
 pub(crate) fn report(
@@ -17,12 +18,18 @@ pub(crate) fn report(
     let found = match registry.get_mut(asked) {
         Some(app) => {
             app.record.accounting.advance(now_ns, app.effective.len());
-            Some(OwnedReport::of(app))
+            Some(Ended::now(app, now_ns))
         }
         None => registry.ended.find(asked).cloned(),
     };
     match found {
-        Some(found) if permit.may_see(found.uid) => Ok(Reply::Report(Box::new(found.report))),
+        Some(found) if permit.may_see(found.uid) => Ok(Reply::Report(Box::new(ReportReply {
+            protocol: PROTOCOL,
+            app: found.app,
+            name: found.name,
+            qos: found.qos,
+            account: found.account,
+        }))),
         // Other users may not know either whether there is such an application.
         _ => Err(ErrorReply::UnknownApplication {
             message: format!("no application {asked} of user {}", permit.peer.uid),

@@ -3,10 +3,12 @@
 //! It is not forced to the disk, since it is useless once the machine has been booted again; it contains the boot's id.
 
 use crate::registry::app::AppRecord;
+use crate::registry::ended::Ended;
 use mapper_model::AppId;
 use mapper_pipeline::ControllerState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(crate) const VERSION: u32 = 3;
 
@@ -21,6 +23,9 @@ pub(crate) struct Saved<Learned = serde_json::Value> {
     pub(crate) apps: Vec<SavedApp>,
     /// Groups in which released processes are left, which are not to be managed again.
     pub(crate) released: BTreeSet<AppId>,
+    /// The applications that ended last, the latest first.
+    #[serde(default)]
+    pub(crate) ended: Vec<Arc<Ended>>,
     /// What the enforcer still has to do for applications that were released, in its own format.
     pub(crate) unfinished: serde_json::Value,
     /// What the controller remembers, in its own format; by default nothing.
@@ -61,6 +66,7 @@ impl<Learned: Default> Saved<Learned> {
             decisions,
             apps: Vec::new(),
             released: BTreeSet::new(),
+            ended: Vec::new(),
             unfinished: serde_json::Value::Null,
             controller: Learned::default(),
         }

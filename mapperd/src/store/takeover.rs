@@ -103,6 +103,7 @@ pub(crate) fn take_over(
         known = saved.apps;
         machine.enforcer.take_up(&saved.unfinished);
         registry.released = saved.released;
+        registry.ended.continue_from(saved.ended);
         registry.released.retain(|app| left_over.contains(app));
     }
     for app in left_over {

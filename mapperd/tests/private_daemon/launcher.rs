@@ -21,7 +21,7 @@ pub(crate) fn built() -> &'static Path {
         let status = Command::new(env!("CARGO"))
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .args(["build", "--quiet", "--locked", "--profile", profile])
-            .args(["-p", "mapper-launch", "-p", "mapperctl"])
+            .args(["-p", "mapper", "-p", "mapper-launch", "-p", "mapperctl"])
             .args(["-p", "mapper-omp-shim", "-p", "mapper-client-c"])
             .status()
             .unwrap();

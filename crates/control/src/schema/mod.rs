@@ -27,7 +27,7 @@ pub use partition::{Partition, PartitionStatus};
 pub use policies::{PoliciesReply, PolicyEntry, PolicyKind};
 pub use program::{LinkedOpenMp, NotASchedule, NotThreads, Program, Schedule, Threads};
 pub use reload::ReloadReply;
-pub use report::{Account, ReportReply, ReportRequest};
+pub use report::{Account, EndedApp, HistoryReply, ReportReply, ReportRequest};
 pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 #[cfg(feature = "schema")]
 pub use status::status_schema;

@@ -1,0 +1,44 @@
+//! The command line.
+
+use clap::{Parser, Subcommand, ValueHint};
+use mapper_launch::CommandLine;
+use mapperctl::Question;
+use std::path::PathBuf;
+
+const FIRST_STEPS: &str = "\
+First steps:
+  mapper run -- ./program &
+  mapper status";
+
+/// Runs parallel programs side by side, each with a performance promise.
+///
+/// `mapper run -- PROGRAM` starts a program, and a daemon where none runs; `mapper status` shows what it does.
+#[derive(Debug, Parser)]
+#[command(name = "mapper", version, max_term_width = 100, after_help = FIRST_STEPS)]
+pub(crate) struct Arguments {
+    /// The daemon's socket [default: MAPPER_SOCKET, the system's daemon, the user's daemon]
+    #[arg(long, value_name = "PATH", global = true, value_hint = ValueHint::FilePath)]
+    pub(crate) socket: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Start a program, which gets CPUs of its own
+    ///
+    /// The exit status is the program's; 128 + n if signal n ended it, 127 if it was not found, 126 if
+    /// it could not be executed, 125 if it was not started for another reason.
+    #[command(disable_version_flag = true)]
+    Run(Box<CommandLine>),
+
+    #[command(flatten)]
+    Question(Question),
+
+    /// Start a daemon of your own, as `run` does where none runs
+    Start,
+
+    /// Stop your own daemon; programs continue, with all CPUs
+    Stop,
+}

@@ -1,0 +1,206 @@
+//! Shows and explains what mapperd does: a table for people, in colour only on a terminal, or with `--json` the reply
+//! itself for programs. Nothing is computed here; what a view shows is in the daemon's reply.
+
+mod adopt_view;
+mod arguments;
+mod doctor_view;
+mod explain_view;
+mod history_view;
+mod plain_text;
+mod policies_view;
+mod quantities;
+mod reload_view;
+mod status_view;
+mod table;
+mod top;
+
+#[cfg(test)]
+#[path = "../tests/samples/mod.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared with the tests of the command"
+)]
+mod samples;
+
+pub use arguments::Question;
+
+use anyhow::{Context, bail};
+use arguments::Arguments;
+use clap::{CommandFactory, Parser};
+use mapper_control::schema::EndedApp;
+use mapper_control::socket_path::{self, Surroundings};
+use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
+use mapper_host::doctor;
+use mapper_manual::{Completions, wording};
+use plain_text::{Width, harmless};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything `mapperctl` does.
+#[must_use]
+pub fn run() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    let done = match mapper_manual::asked_for(&words) {
+        Some(folder) => write_manual(folder),
+        None => {
+            let arguments = Arguments::parse_from(&words);
+            answer(&arguments.question, arguments.socket.as_deref())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints an error. That it cannot be printed is no reason to fail in another way.
+pub fn say(error: &anyhow::Error) {
+    let _ = writeln!(io::stderr(), "{}: {}", wording::ask(), printable(error));
+}
+
+/// What the daemon answered may contain what others chose.
+fn printable(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let lines: Vec<_> = text.lines().map(harmless).collect();
+    lines.join("\n")
+}
+
+fn write_manual(folder: &Path) -> anyhow::Result<()> {
+    let section = mapper_manual::Section::Users;
+    mapper_manual::write(Arguments::command(), section, Completions::Listed, folder)?;
+    Ok(())
+}
+
+/// Answers a question; `socket` is the one of the command line.
+///
+/// # Errors
+/// If no daemon answers, if it refuses, or if the answer cannot be printed.
+pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> {
+    let socket = socket_path::socket_path(socket);
+    let width = Width::of_terminal();
+    if let Question::Doctor { json } = question {
+        let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
+        let text = shown(*json, &doctor::examine(), |findings| {
+            doctor_view::view(findings, daemon.as_ref().ok(), width)
+        })?;
+        return print(&text);
+    }
+    if let Question::Status { schema: true, .. } = question {
+        return print(&mapper_control::schema::status_schema());
+    }
+    if let Question::Top { interval } = question {
+        return top::run(&socket, *interval);
+    }
+    let mut client = connect(&socket)?;
+    let text = match question {
+        Question::Status { json, .. } => shown(*json, &client.status()?, |status| {
+            status_view::view(status, width)
+        })?,
+        Question::Explain { name, json } => match client.explain(name) {
+            Ok(explained) => shown(*json, &explained, |reply| explain_view::view(reply, width))?,
+            Err(error) => {
+                let app = ended(&mut client, name, error)?;
+                shown(*json, &app, |app| history_view::explained(app, width))?
+            }
+        },
+        Question::History { json } => shown(*json, &client.history()?, |reply| {
+            history_view::view(reply, width)
+        })?,
+        Question::Report { name, json } => {
+            let running = client.explain(name).map(|explained| explained.id);
+            let app = match running {
+                Ok(app) => app,
+                Err(error) => ended(&mut client, name, error)?.app,
+            };
+            shown(*json, &client.report(app)?, history_view::reported)?
+        }
+        Question::Policies { json } => shown(*json, &client.policies()?, |reply| {
+            policies_view::view(reply, width)
+        })?,
+        Question::Doctor { .. } | Question::Top { .. } => String::new(),
+        Question::Adopt(adopt) => {
+            let reply = client.adopt(adopt.request()?)?;
+            shown(adopt.json, &reply, adopt_view::adopted)?
+        }
+        Question::Release { name } => {
+            let reply = client.release(name).map_err(with_those_that_run)?;
+            adopt_view::released(&reply)
+        }
+        Question::Reload => reload_view::view(&client.reload()?),
+    };
+    print(&text)
+}
+
+fn connect(socket: &Path) -> anyhow::Result<Client> {
+    let failed = match Client::connect(socket, PATIENCE) {
+        Ok(client) => return Ok(client),
+        Err(failed) => failed,
+    };
+    let is_own = socket == Surroundings::of_process().user_socket();
+    let is_gone = matches!(
+        failed.kind,
+        ClientErrorKind::NotFound | ClientErrorKind::Refused
+    );
+    if wording::is_one_command() && is_own && is_gone {
+        bail!("no daemon runs; `mapper run -- PROGRAM` starts one, and so does `mapper start`");
+    }
+    Err(failed.into())
+}
+
+/// The last application of that name or id which has ended; `error` if there is none.
+fn ended(client: &mut Client, asked: &str, error: ClientError) -> anyhow::Result<EndedApp> {
+    let unknown = matches!(
+        error.kind,
+        ClientErrorKind::Daemon(ErrorReply::UnknownApplication { .. })
+    );
+    if !unknown {
+        return Err(error.into());
+    }
+    // A daemon of before has no history.
+    let history = client.history().map(|reply| reply.ended);
+    let mut history = history.unwrap_or_default().into_iter();
+    let found = history.find(|app| app.name.as_str() == asked || app.app.to_string() == asked);
+    found.ok_or_else(|| with_those_that_run(error))
+}
+
+fn shown<T: Serialize>(
+    json: bool,
+    reply: &T,
+    view: impl Fn(&T) -> String,
+) -> anyhow::Result<String> {
+    if !json {
+        return Ok(view(reply));
+    }
+    let json = serde_json::to_string_pretty(reply).context("write the reply as JSON")?;
+    Ok(plain_text::harmless_json(&json) + "\n")
+}
+
+/// A reader that has seen enough (`mapperctl status | head`) is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write to standard output"),
+    }
+}
+
+fn with_those_that_run(error: ClientError) -> anyhow::Error {
+    let ClientErrorKind::Daemon(ErrorReply::UnknownApplication { running, .. }) = &error.kind
+    else {
+        return error.into();
+    };
+    if running.is_empty() {
+        return anyhow::anyhow!("{}; no application runs", error.kind);
+    }
+    let names: Vec<_> = running.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("{}; these run: {}", error.kind, names.join(", "))
+}
