@@ -36,4 +36,5 @@ mod witness;
 
 pub use arguments::CommandLine;
 pub use launch::{reserve_standard_streams, run, run_line, start_own_daemon};
+pub use naming::name_of;
 pub use started_with::StartedWith;

@@ -34,7 +34,8 @@ const ENDINGS: [&str; 12] = [
 ];
 
 /// The name for a command.
-pub(crate) fn name_of(command: &[OsString]) -> AppName {
+#[must_use]
+pub fn name_of(command: &[OsString]) -> AppName {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     let words = after_env(&words);

@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueHint};
+use mapper_command::compare::Options;
 use mapper_launch::CommandLine;
 use mapperctl::Question;
 use std::path::PathBuf;
@@ -32,6 +33,12 @@ pub(crate) enum Task {
     /// it could not be executed, 125 if it was not started for another reason.
     #[command(disable_version_flag = true)]
     Run(Box<CommandLine>),
+
+    /// Compare your own programs side by side under plain Linux and under mapper
+    ///
+    /// All programs start at once, under plain Linux, with passive waiting and under mapper in turn, several times: `mapper compare -- ./a :: ./b`.
+    /// Their standard output is compared, not shown.
+    Compare(Options),
 
     #[command(flatten)]
     Question(Question),

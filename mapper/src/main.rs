@@ -11,6 +11,7 @@ mod own_daemon;
 use anyhow::Context;
 use arguments::{Arguments, Task};
 use clap::{CommandFactory, FromArgMatches};
+use mapper_command::compare::compare;
 use mapper_launch::StartedWith;
 use mapper_manual::{Completions, Section, wording};
 use std::ffi::{OsString, c_char, c_int};
@@ -63,6 +64,10 @@ fn obey(started: StartedWith) -> anyhow::Result<u8> {
         Task::Question(question) => {
             expect_closed_pipes();
             mapperctl::answer(&question, socket.as_deref())?;
+        }
+        Task::Compare(options) => {
+            expect_closed_pipes();
+            compare(&options, socket.as_deref())?;
         }
         Task::Start => own_daemon::start(socket.as_deref(), started)?,
         Task::Stop => own_daemon::stop(socket.as_deref())?,

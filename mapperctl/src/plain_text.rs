@@ -4,20 +4,24 @@
 use mapper_model::text::is_deceptive;
 use std::fmt::Write;
 
+/// Columns of text in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Width(usize);
+pub struct Width(usize);
 
 impl Width {
     const DEFAULT: Self = Self(80);
     /// Tables are not made narrower, and not wider.
     const RANGE: std::ops::RangeInclusive<usize> = 40..=160;
 
-    pub(crate) fn new(columns: usize) -> Self {
+    /// As many columns, within bounds.
+    #[must_use]
+    pub fn new(columns: usize) -> Self {
         Self(columns.clamp(*Self::RANGE.start(), *Self::RANGE.end()))
     }
 
     /// `COLUMNS`, or what the terminal says.
-    pub(crate) fn of_terminal() -> Self {
+    #[must_use]
+    pub fn of_terminal() -> Self {
         let output = std::env::var("COLUMNS")
             .ok()
             .and_then(|text| text.parse().ok());
@@ -68,7 +72,8 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
 }
 
 /// Breaks between words; a word that is longer than a line is broken where it must be.
-pub(crate) fn wrapped(first: &str, text: &str, width: Width) -> String {
+#[must_use]
+pub fn wrapped(first: &str, text: &str, width: Width) -> String {
     let indent = columns(first);
     let room = width.columns().saturating_sub(indent).max(10);
     let mut lines = vec![String::new()];

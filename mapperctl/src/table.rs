@@ -14,22 +14,27 @@ pub(crate) enum Align {
     Right,
 }
 
+/// The title of a column, its alignment, and whether it may shrink.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     title: &'static str,
     align: Align,
     least: Option<usize>,
 }
 
 impl Column {
-    pub(crate) const fn number(title: &'static str) -> Self {
+    /// Aligned to the right.
+    #[must_use]
+    pub const fn number(title: &'static str) -> Self {
         Self {
             align: Align::Right,
             ..Self::word(title)
         }
     }
 
-    pub(crate) const fn word(title: &'static str) -> Self {
+    /// Aligned to the left, never shortened.
+    #[must_use]
+    pub const fn word(title: &'static str) -> Self {
         Self {
             title,
             align: Align::Left,
@@ -37,7 +42,9 @@ impl Column {
         }
     }
 
-    pub(crate) const fn text(title: &'static str, least: usize) -> Self {
+    /// Aligned to the left; may shrink to `least` columns.
+    #[must_use]
+    pub const fn text(title: &'static str, least: usize) -> Self {
         Self {
             least: Some(least),
             ..Self::word(title)
@@ -45,14 +52,16 @@ impl Column {
     }
 }
 
+/// Text that cannot steer a terminal, in a style.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     style: Style,
 }
 
 impl Cell {
-    pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
+    /// What could steer the terminal is shown as `?`.
+    pub fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self {
             text: harmless(text.as_ref()),
             style,
@@ -72,8 +81,9 @@ struct Row {
     notes: Vec<String>,
 }
 
+/// Rows of `N` cells.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<const N: usize> {
+pub struct Table<const N: usize> {
     columns: [Column; N],
     rows: Vec<Row>,
     /// Titles of columns that can be done without, in the order in which they are left out.
@@ -81,7 +91,9 @@ pub(crate) struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    pub(crate) const fn new(columns: [Column; N]) -> Self {
+    /// Without rows.
+    #[must_use]
+    pub const fn new(columns: [Column; N]) -> Self {
         Self {
             columns,
             rows: Vec::new(),
@@ -90,19 +102,23 @@ impl<const N: usize> Table<N> {
     }
 
     /// The table with columns that are left out, in this order, where there is no room for them.
-    pub(crate) const fn without_at_need(mut self, titles: &'static [&'static str]) -> Self {
+    #[must_use]
+    pub const fn without_at_need(mut self, titles: &'static [&'static str]) -> Self {
         self.dispensable = titles;
         self
     }
 
-    pub(crate) fn row(&mut self, cells: [Cell; N], notes: Vec<String>) {
+    /// Adds a row, with notes below it.
+    pub fn row(&mut self, cells: [Cell; N], notes: Vec<String>) {
         self.rows.push(Row {
             cells: cells.into(),
             notes,
         });
     }
 
-    pub(crate) fn render(&self, width: Width) -> String {
+    /// The lines, no wider than `width` where that is possible.
+    #[must_use]
+    pub fn render(&self, width: Width) -> String {
         let widths = self.widths(width);
         let mut out = String::new();
         let title = Style::new().bold();

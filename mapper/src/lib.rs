@@ -1,0 +1,3 @@
+//! What `mapper` does beside starting programs (mapper-launch) and asking the daemon (mapperctl).
+
+pub mod compare;
