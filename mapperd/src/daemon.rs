@@ -475,6 +475,7 @@ impl Daemon {
             self.refresh();
         } else {
             self.decide(Trigger::Interval);
+            self.telemetry.tally.intervals += 1;
         }
         if self.machine.enforcer.unfinished() != unfinished {
             self.save(Ending::Running);

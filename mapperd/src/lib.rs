@@ -203,6 +203,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         timing: Timing::default(),
     };
     daemon.take_over(legacy);
+    let launch_s = daemon.telemetry.tally.launch_s.clone();
     let metrics_socket = metrics.socket.as_deref();
     let _metrics_socket = metrics_socket
         .map(|path| metrics_server::serve_unix(path, sender.clone()))
@@ -211,7 +212,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone())?;
     }
     memory::start()?;
-    server::start(socket.listener()?, quotas, accounts, sender)?;
+    server::start(socket.listener()?, quotas, accounts, sender, launch_s)?;
     tracing::info!(socket = %socket.path.display(), "ready");
     service::ready(&format!("listening on {}", socket.path.display()));
     daemon.run(inbox, signals, watchdog).await;

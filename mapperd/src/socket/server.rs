@@ -16,6 +16,7 @@ use anyhow::Context;
 use mapper_control::codec::{FrameDecoder, MAX_REQUEST_BYTES, Outgoing, Progress};
 use mapper_control::{Call, ErrorReply, Expects, Reply, Request, RequestError};
 use mapper_model::AppId;
+use prometheus_client::metrics::histogram::Histogram;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ pub(crate) fn start(
     quotas: Quotas,
     accounts: Accounts,
     sender: Sender,
+    launch_s: Histogram,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -49,6 +51,7 @@ pub(crate) fn start(
         quotas,
         accounts,
         sender,
+        launch_s,
     };
     let serve = move || {
         if let Err(error) = runtime.block_on(server.accept(listener)) {
@@ -64,6 +67,8 @@ struct Server {
     quotas: Quotas,
     accounts: Accounts,
     sender: Sender,
+    /// How long launches take.
+    launch_s: Histogram,
 }
 
 impl Server {
@@ -109,6 +114,7 @@ impl Server {
                 let connection = Connection {
                     stream,
                     sender: self.sender.clone(),
+                    launch_s: self.launch_s.clone(),
                     account,
                     place,
                     leases: Vec::new(),
@@ -130,6 +136,7 @@ impl Server {
 struct Connection {
     stream: UnixStream,
     sender: Sender,
+    launch_s: Histogram,
     account: u32,
     place: Place,
     leases: Vec<AppId>,
@@ -196,11 +203,19 @@ impl Connection {
     }
 
     async fn handle(&mut self, peer: &Peer, message: Vec<u8>) -> anyhow::Result<()> {
+        let read = Instant::now();
         let turn = self.place.turn().await;
         let call = Call::parse(&message);
         drop(message);
         let (answer, expects) = match call {
-            Ok(call) => (self.answer(peer, call.request).await, call.expects),
+            Ok(call) => {
+                let launches = matches!(call.request, Request::Launch(_));
+                let answer = self.answer(peer, call.request).await;
+                if launches {
+                    self.launch_s.observe(read.elapsed().as_secs_f64());
+                }
+                (answer, call.expects)
+            }
             Err(RequestError::Refused { error, expects }) => (Err(error), expects),
             Err(error @ RequestError::NotVarlink(_)) => return Err(error.into()),
         };

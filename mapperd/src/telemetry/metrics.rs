@@ -33,6 +33,12 @@ pub(crate) fn metrics(
         Unit::Seconds,
         telemetry.tally.decision_s.clone(),
     );
+    metrics.register_with_unit(
+        "launch",
+        "Time from reading a launch to its answer, refusals included",
+        Unit::Seconds,
+        telemetry.tally.launch_s.clone(),
+    );
     let families = families(registry, machine, decider, telemetry);
     metrics.register_collector(Box::new(Families(families)));
     let mut text = String::new();
@@ -152,6 +158,7 @@ fn families(
         "cpus_free", "CPUs that no application holds", None => one(gauge(registry.free(&machine.usable).len()));
         "applications", "Applications under management", None => one(gauge(registry.apps.len() as u64));
         "decisions", "Decisions taken", None => one(count(decider.decisions));
+        "intervals", "Decisions taken at the end of an interval", None => one(count(tally.intervals));
         "interval", "Time between two decisions at present", Some(Unit::Seconds) => one(number(interval_s));
         "launches", "Applications launched", None => one(count(tally.launches));
         "launches_refused", "Launches and adoptions refused", None => one(count(tally.refused));

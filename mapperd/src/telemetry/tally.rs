@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) decision_s: Histogram,
+    /// Decisions at the end of an interval.
+    pub(crate) intervals: u64,
+    /// From a launch that was read to its answer.
+    pub(crate) launch_s: Histogram,
     pub(crate) errors: BTreeMap<&'static str, u64>,
     pub(crate) launches: u64,
     /// Of launches and adoptions.
@@ -21,6 +25,11 @@ impl Default for Tally {
         ];
         Self {
             decision_s: Histogram::new(buckets),
+            intervals: 0,
+            // Above 10 s launchers give up.
+            launch_s: Histogram::new([
+                5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+            ]),
             errors: BTreeMap::new(),
             launches: 0,
             refused: 0,
