@@ -151,7 +151,8 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         &topology,
     )?;
     let counters = selection::counters(settings.counters)?;
-    let enforcer = selection::enforcer(&settings)?;
+    let accounts = Accounts::read(Path::new("/etc"));
+    let enforcer = selection::enforcer(&settings, accounts.clone())?;
     let mut controller = Controller::new(settings.pipeline.clone(), topology)
         .context("configuration names no policy")?;
     let state_dir = settings.state_dir.as_deref();
@@ -172,7 +173,6 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         recorder: recorder.transpose()?,
         started_ns: clock.now_ns(),
     };
-    let accounts = Accounts::read(Path::new("/etc"));
     let mut machine = Machine {
         enforcer: enforcer.value,
         enforcer_selection: enforcer.selection,

@@ -1,5 +1,6 @@
 //! Choosing topology, counters and enforcer, with the reasons why better ones are not available.
 
+use crate::config::accounts::Accounts;
 use crate::config::settings::Settings;
 use crate::config::types::EnforcerChoice;
 use anyhow::Context;
@@ -43,7 +44,10 @@ pub(crate) fn counters(choice: Choice) -> anyhow::Result<Found<Vec<Box<dyn Count
     Ok(Found { value, selection })
 }
 
-pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<Found<Box<dyn Enforcer>>> {
+pub(crate) fn enforcer(
+    settings: &Settings,
+    accounts: Accounts,
+) -> anyhow::Result<Found<Box<dyn Enforcer>>> {
     let groups = match settings.enforcer {
         EnforcerChoice::Affinity => Err("control groups: not requested".to_owned()),
         choice => match open_groups(settings) {
@@ -57,7 +61,10 @@ pub(crate) fn enforcer(settings: &Settings) -> anyhow::Result<Found<Box<dyn Enfo
     let not_better = groups.as_ref().err().cloned().into_iter().collect();
     let value: Box<dyn Enforcer> = match groups {
         Ok(groups) => Box::new(groups),
-        Err(_) => Box::new(AffinityEnforcer::new().context("enforcer affinity")?),
+        Err(_) => {
+            let affinity = AffinityEnforcer::new().context("enforcer affinity")?;
+            Box::new(affinity.with_accounts(move |uid| accounts.of(uid)))
+        }
     };
     let name = value.describe();
     let found = Found {

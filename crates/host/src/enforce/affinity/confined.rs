@@ -13,6 +13,8 @@ pub(super) const STALE: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Confined {
     pub(super) account: u32,
+    /// The account of its first process: another's, if root launched it.
+    pub(super) owner: u32,
     /// The last set applied; empty before the first.
     pub(super) cpus: CpuSet,
     pub(super) threads: BTreeMap<ThreadId, Mask>,

@@ -9,8 +9,8 @@
 //! reaches beyond the application's CPUs is taken back at the next interval. A thread first seen with a narrower mask
 //! has chosen it too (OpenMP runtimes pin their threads), unless it is one that this enforcer has just replaced.
 //!
-//! *Cost.* Process numbers ascend, and one read shows the newest: only larger numbers are new. All others are looked at
-//! in turn, a few in each interval. Nothing that one user does takes much of an interval: of each user so many threads
+//! *Cost.* Process numbers ascend, and one read shows the newest: only larger numbers are new, and each account has an
+//! equal part of those that are looked at ([`search`]). All others are looked at in turn, a few in each interval. Nothing that one user does takes much of an interval: of each user so many threads
 //! ([`THREADS`]) are looked at, and the rest in the intervals that follow, those that have waited longest first. A user's
 //! subordinate uids have no parts of their own. What is released gets its CPUs back in the same way.
 //!
@@ -18,10 +18,12 @@
 
 mod confined;
 mod leaving;
+mod search;
 #[cfg(test)]
 mod tests;
 
 use confined::{Before, Confined, Leaving, Mask, ThreadBefore};
+use search::{AccountOf, Search};
 
 use super::tree::ProcessTree;
 use super::{
@@ -43,9 +45,6 @@ const PROCESS: usize = 8;
 
 /// Threads of an application that are set at once whatever its user has had of the interval.
 const AT_LEAST: usize = 32;
-
-/// New processes that one search checks.
-const NEW: usize = 1024;
 
 /// Known processes outside the application that are checked again in one interval, in turn.
 const OTHERS: usize = 16;
@@ -74,8 +73,9 @@ pub struct AffinityEnforcer {
     intervals: u64,
     /// What is left of the interval to each account, in threads.
     left: BTreeMap<u32, usize>,
-    /// Of a search for orphans that has not come to its end: the applications that seemed to have ended at its start.
-    orphans_of: Option<BTreeSet<AppId>>,
+    search: Search,
+    /// Applications that seem to have ended, since when all new processes are searched for their orphans.
+    orphans_of: BTreeSet<AppId>,
 }
 
 const BEFORE: &str = "before";
@@ -104,13 +104,21 @@ impl AffinityEnforcer {
             others_until: 0,
             intervals: 0,
             left: BTreeMap::new(),
-            orphans_of: None,
+            search: Search::new(),
+            orphans_of: BTreeSet::new(),
         })
     }
 
-    /// Looks at the processes that were started since the last search, and at those since this number. Returns whether
-    /// that was all of them.
-    fn look_at_new(&mut self, since: u32) -> Result<bool, HostError> {
+    /// With the account of each uid, which is the uid itself otherwise.
+    #[must_use]
+    pub fn with_accounts(mut self, account_of: impl Fn(u32) -> u32 + 'static) -> Self {
+        self.search.account_of = AccountOf(Box::new(account_of));
+        self
+    }
+
+    /// Looks at the processes that were started since the last search, and at those since this number; at its part of
+    /// those of each account.
+    fn look_at_new(&mut self, since: u32) -> Result<(), HostError> {
         // Read first: whatever is started from here on is newer, and found by the next search.
         let newest = self.proc.newest_pid()?;
         if std::mem::take(&mut self.full_look) {
@@ -122,26 +130,30 @@ impl AffinityEnforcer {
             self.newest_pid = newest;
             self.newest_before = newest;
             self.others_until = 0;
-            return Ok(true);
+            self.search.clear();
+            return Ok(());
         }
         let wrapped = newest < self.newest_pid;
         let since = match wrapped {
             true => self.newest_pid,
             false => since.min(self.newest_pid),
         };
-        if since == newest {
-            return Ok(true);
+        if since == newest && self.search.is_complete() {
+            return Ok(());
         }
-        let mut pids = self.proc.pids_above(since, NEW)?;
-        if wrapped && pids.len() < NEW {
-            let more = self.proc.pids_above(0, NEW - pids.len())?;
+        let room = self.search.room();
+        let mut pids = self.proc.pids_above(since, room)?;
+        if wrapped && pids.len() < room {
+            let more = self.proc.pids_above(0, room - pids.len())?;
             pids.extend(more.into_iter().filter(|pid| *pid <= newest));
         }
-        // The rest is looked at by the next search.
-        let cut = pids.last().filter(|_| pids.len() == NEW);
-        self.newest_pid = cut.copied().unwrap_or(newest);
+        // The rest is listed by the next search.
+        let cut = pids.last().filter(|_| pids.len() == room).copied();
+        self.newest_pid = cut.unwrap_or(newest);
+        self.search.unlisted = cut.is_some();
+        let pids = self.search.take(&self.proc, pids);
         self.find_among(&pids);
-        Ok(self.newest_pid == newest)
+        Ok(())
     }
 
     fn find_among(&mut self, pids: &[u32]) {
@@ -280,9 +292,10 @@ impl AffinityEnforcer {
     }
 
     /// Starts to follow an application.
-    fn follow(&mut self, app: AppId, account: u32, stale: Option<CpuSet>) {
+    fn follow(&mut self, app: AppId, account: u32, first: u32, stale: Option<CpuSet>) {
         let confined = Confined {
             account,
+            owner: self.search.account(&self.proc, first).unwrap_or(account),
             stale: stale.into_iter().collect(),
             ..Confined::default()
         };
@@ -366,7 +379,7 @@ impl Membership for AffinityEnforcer {
         let around = self.tree.owner(launcher);
         let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
         self.tree.add(app, launcher, &first);
-        self.follow(app, newcomer.account, inherited);
+        self.follow(app, newcomer.account, first.pid, inherited);
         let children = self.proc.children(launcher, OF_LAUNCHER);
         if let Some(children) = &children
             && children.len() <= OF_LAUNCHER
@@ -399,7 +412,7 @@ impl Membership for AffinityEnforcer {
         let first = self.proc.stat(pid)?;
         // Orphans of its parent are not its: that did not start it for mapper.
         self.tree.add(app, 0, &first);
-        self.follow(app, adoptee.account, None);
+        self.follow(app, adoptee.account, pid, None);
         self.full_look = true;
         if let Err(error) = self.look_at_new(0) {
             self.apps.remove(&app);
@@ -451,7 +464,7 @@ impl Membership for AffinityEnforcer {
     }
 
     fn follow_new(&mut self) -> Result<(), HostError> {
-        self.look_at_new(u32::MAX).map(drop)
+        self.look_at_new(u32::MAX)
     }
 
     fn owner(&self, pid: u32) -> Option<AppId> {
@@ -480,22 +493,23 @@ impl Membership for AffinityEnforcer {
         if apps.is_empty() {
             return Vec::new();
         }
-        // The last processes may have left orphans behind, perhaps more than one search finds.
-        let (since, of) = match self.orphans_of.take() {
-            Some(of) => (u32::MAX, of),
-            None => (self.newest_before, apps.clone()),
-        };
-        match self.look_at_new(since) {
-            Ok(true) => {
-                apps.retain(|app| self.tree.members(*app).next().is_none());
-                let ended = apps.intersection(&of).copied().collect();
-                apps.retain(|app| !of.contains(app));
-                return ended;
-            }
-            Ok(false) => self.orphans_of = Some(of),
-            Err(error) => tracing::warn!("processes not checked: {}", chain(&error)),
+        let begun = apps.is_subset(&self.orphans_of);
+        let since = if begun { u32::MAX } else { self.newest_before };
+        self.orphans_of.clear();
+        if let Err(error) = self.look_at_new(since) {
+            tracing::warn!("processes not checked: {}", chain(&error));
+            return Vec::new();
         }
-        Vec::new()
+        // The last processes may have left orphans behind, perhaps more than one search finds.
+        apps.retain(|app| self.tree.members(*app).next().is_none());
+        let (ended, others): (BTreeSet<AppId>, _) = apps.iter().partition(|app| {
+            let confined = self.apps.get(app);
+            // What runs with more rights than its user's seems to be root's.
+            confined.is_none_or(|c| self.search.is_complete_for(&[0, c.account, c.owner]))
+        });
+        *apps = others;
+        self.orphans_of.clone_from(apps);
+        ended.into_iter().collect()
     }
 
     fn release(&mut self, app: AppId, all: &CpuSet, departure: Departure) -> Result<(), HostError> {
@@ -556,10 +570,14 @@ impl Handover for AffinityEnforcer {
             )));
         }
         let before = former.processes.get(BEFORE).cloned();
+        let mut members = self.tree.members(app);
+        let owner = members.find_map(|pid| self.search.account(&self.proc, pid));
+        drop(members);
         self.apps.insert(
             app,
             Confined {
                 account: former.account,
+                owner: owner.unwrap_or(former.account),
                 cpus: former.cpus.clone(),
                 before: before.and_then(|before| serde_json::from_value(before).ok()),
                 ..Confined::default()

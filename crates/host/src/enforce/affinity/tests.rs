@@ -1,6 +1,7 @@
 //! Confinement of real processes by affinity.
 
 use super::confined::STALE;
+use super::search::NEW;
 use super::*;
 use mapper_model::CpuId;
 use std::collections::BTreeSet;
@@ -13,14 +14,12 @@ struct Running(Child);
 
 impl Running {
     fn shell(script: &str) -> Self {
-        let child = Command::new("sh")
-            .args(["-c", script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        Self(child)
+        Self::start(Command::new("sh").args(["-c", script]))
+    }
+
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(command.process_group(0).spawn().unwrap())
     }
 
     /// So many processes besides the shell, all of which are there.
@@ -67,7 +66,7 @@ fn admitted(child: &Running) -> AffinityEnforcer {
         first_process: child.0.id(),
         // Not this process: other tests of the same binary have children too.
         launcher: u32::MAX,
-        account: 0,
+        account: rustix::process::geteuid().as_raw(),
     };
     let mut enforcer = AffinityEnforcer::new().unwrap();
     enforcer.admit(&newcomer).unwrap();
@@ -336,6 +335,55 @@ fn an_application_has_not_ended_while_new_processes_of_others_hide_its_child() {
     drop(first);
     wait_until(|| !enforcer.emptied(&mut BTreeSet::from([APP])).is_empty());
     drop(others);
+}
+
+#[test]
+fn the_end_of_an_application_is_not_held_up_by_another_users_thousands_of_new_processes() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: acting as other users takes root");
+        return;
+    }
+    let [user, other, subordinate] = [61_201, 61_202, 400_000];
+    let as_user = |uid, script: &str| {
+        Running::start(Command::new("sh").args(["-c", script]).uid(uid).gid(uid))
+    };
+    let mut ends = as_user(user, "read x");
+    let floods = as_user(other, "sleep 60 & echo; read x; sleep 60 & wait");
+    let account_of = move |uid| if uid == subordinate { other } else { uid };
+    let enforcer = AffinityEnforcer::new().unwrap();
+    let mut enforcer = enforcer.with_accounts(account_of);
+    for (app, first, account) in [(APP, &ends, user), (AppId(2), &floods, other)] {
+        let newcomer = Newcomer {
+            app,
+            first_process: first.0.id(),
+            launcher: u32::MAX,
+            account,
+        };
+        enforcer.admit(&newcomer).unwrap();
+    }
+    enforcer.refresh().unwrap();
+    let many = format!(
+        "i=0; while [ $i -lt {} ]; do sleep 60 & i=$((i+1)); done; echo; wait",
+        NEW * 3 / 2
+    );
+    let _crowd = [other, subordinate].map(|uid| {
+        let mut crowd = as_user(uid, &many);
+        crowd.line();
+        crowd
+    });
+    drop(ends.0.stdin.take());
+    ends.0.wait().unwrap();
+    // It was launched before the crowd, whose processes hide what its own may have left.
+    drop(floods);
+    let mut apps = BTreeSet::from([APP, AppId(2)]);
+    let mut looks_until = |app| {
+        // Root's processes, which tests beside this one start, have their part, too.
+        let mut looks = (1..20).map(|_| enforcer.emptied(&mut apps));
+        looks.position(|ended| ended.contains(&app)).unwrap()
+    };
+    assert!(looks_until(APP) < 5);
+    // Who has them waits until they have been looked at.
+    assert!(looks_until(AppId(2)) > 0);
 }
 
 #[test]
