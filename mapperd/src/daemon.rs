@@ -33,7 +33,7 @@ use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
 use crate::requests::{adopt, explain, history, launch, policies, release, reload, report};
 use crate::socket::message::{Answer, Inbox, Message};
-use crate::socket::quota::{self, Quotas};
+use crate::socket::quota::{self, Event, Quotas};
 use crate::store::Store;
 use crate::store::saved::Ending;
 use crate::store::saver::{Flushed, Saver};
@@ -77,6 +77,9 @@ pub(crate) struct Daemon {
     pub(crate) quotas: Quotas,
     pub(crate) timing: Timing,
 }
+
+/// What was admitted, and who waits for the answer.
+type Waiting = (Admitted, oneshot::Sender<Answer>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
@@ -277,17 +280,14 @@ impl Daemon {
         self.timing.gathered = None;
         let started = Clock::now();
         let pending = std::mem::take(&mut self.registry.pending);
-        let peers = pending.iter().map(|pending| &pending.launch.peer);
-        let mut users: Vec<_> = peers.map(|peer| (peer.uid, peer.account)).collect();
-        let ended = self.forget_empty();
-        let admitted = self.admit(pending);
-        let own = started.elapsed();
-        if !ended.is_empty() || !admitted.is_empty() {
+        let mut events = self.forget_empty();
+        let (admitted, launches) = self.admit(pending);
+        if !events.is_empty() || !admitted.is_empty() {
             self.membership_changed();
         }
         self.answer_when_saved(admitted);
-        users.extend(ended);
-        self.charge(users, own, started.elapsed() - own);
+        events.extend(launches);
+        self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
     }
 
@@ -297,20 +297,20 @@ impl Daemon {
         self.timing.gather_until = Some(Instant::now() + wait);
     }
 
-    /// Charges launches and ends, each named by whose it is.
-    fn charge(&self, events: Vec<(u32, u32)>, own: Duration, decision: Duration) {
+    /// Charges launches and ends for what they and the decision after them took together.
+    fn charge(&self, events: Vec<Event>, taken: Duration) {
         let Self {
             registry, machine, ..
         } = self;
         let apps_of = |account| registry.count_of(account, &machine.accounts);
-        let parts = quota::parts(events, apps_of, registry.apps.len(), own, decision);
-        for (uid, account, part) in parts {
+        for (uid, account, part) in quota::parts(events, apps_of, registry.apps.len(), taken) {
             self.quotas.charge(uid, account, part);
         }
     }
 
-    fn admit(&mut self, pending: Vec<Pending>) -> Vec<(Admitted, oneshot::Sender<Answer>)> {
-        let mut admitted = Vec::new();
+    /// Returns what was admitted, and what each launch took.
+    fn admit(&mut self, pending: Vec<Pending>) -> (Vec<Waiting>, Vec<Event>) {
+        let (mut admitted, mut events) = (Vec::new(), Vec::new());
         for Pending { launch, reply } in pending {
             if reply.is_closed() {
                 continue;
@@ -321,6 +321,7 @@ impl Daemon {
                 telemetry,
                 ..
             } = self;
+            let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
             match launch::admit(launch, registry, machine, telemetry) {
                 Ok(app) => admitted.push((app, reply)),
                 Err(error) => {
@@ -328,11 +329,12 @@ impl Daemon {
                     let _ = reply.send(Err(error));
                 }
             }
+            events.push(Event::new(uid, account, started));
         }
-        admitted
+        (admitted, events)
     }
 
-    fn answer_when_saved(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
+    fn answer_when_saved(&mut self, admitted: Vec<Waiting>) {
         if admitted.is_empty() {
             return;
         }
@@ -375,7 +377,7 @@ impl Daemon {
         self.answer_launches(saved.collect());
     }
 
-    fn answer_launches(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
+    fn answer_launches(&mut self, admitted: Vec<Waiting>) {
         let mut lost = Effect::None;
         for (app, reply) in admitted {
             let id = app.id;
@@ -575,28 +577,28 @@ impl Daemon {
             return;
         }
         let started = Clock::now();
-        let users = self.forget_empty();
-        let own = started.elapsed();
-        if !users.is_empty() {
+        let events = self.forget_empty();
+        if !events.is_empty() {
             self.membership_changed();
         }
-        self.charge(users, own, started.elapsed() - own);
+        self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
     }
 
     /// Forgets the applications that have no process left, and returns whose they were. Takes no decision.
-    fn forget_empty(&mut self) -> Vec<(u32, u32)> {
+    fn forget_empty(&mut self) -> Vec<Event> {
         let apps = &mut self.registry.may_have_ended;
         if apps.is_empty() {
             return Vec::new();
         }
-        let mut users = Vec::new();
+        let mut events = Vec::new();
         for app in self.machine.enforcer.emptied(apps) {
             let uid = self.registry.get(app).map(|app| app.record.requested_by());
-            users.extend(uid.map(|uid| (uid, self.machine.accounts.of(uid))));
+            let started = Clock::now();
             self.forget(app);
+            events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
         }
-        users
+        events
     }
 
     /// Ends the management of an application. Takes no decision.

@@ -16,9 +16,9 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Connections that may wait to be accepted; further clients block in `connect`. The queue is served in order, 25 µs for
-/// each connection: with the kernel's default, 4,096, a flood delays every client by 100 ms.
-const BACKLOG: i32 = 512;
+/// Connections that may wait to be accepted. The queue is served in order, 25 µs for each; further clients block in
+/// `connect`, and of a flood each thread only once. So a flood delays no client by more than it has threads.
+const BACKLOG: i32 = 64;
 
 #[derive(Debug, thiserror::Error)]
 #[error(

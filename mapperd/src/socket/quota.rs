@@ -277,26 +277,47 @@ impl State {
     }
 }
 
-/// The parts of a time that users are charged for launches and ends, of which each is named by the uid and account whose it
-/// is. What these take themselves (`own`) is paid in full; the decision that follows in proportion to the user's
-/// applications, `apps_of` an account of `all`, since it takes longer for what others run, too.
+/// A launch or an end of one user, and what it took itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    uid: u32,
+    account: u32,
+    own: Duration,
+}
+
+impl Event {
+    /// One that began then and is over.
+    pub(crate) fn new(uid: u32, account: u32, started: Instant) -> Self {
+        let own = started.elapsed();
+        Self { uid, account, own }
+    }
+}
+
+/// The parts of a time that users, by uid and account, are charged for launches and ends. What these took themselves is
+/// paid in full by whose they are; the rest, the decision that followed, in proportion to the user's applications, `apps_of`
+/// an account of `all`, since it takes longer for what others run, too.
 pub(crate) fn parts(
-    mut events: Vec<(u32, u32)>,
+    mut events: Vec<Event>,
     apps_of: impl Fn(u32) -> usize,
     all: usize,
-    own: Duration,
-    decision: Duration,
+    taken: Duration,
 ) -> Vec<(u32, u32, Duration)> {
-    events.sort_unstable();
+    events.sort_unstable_by_key(|event| (event.uid, event.account));
+    let own_of = |of: &[Event]| of.iter().map(|event| event.own).sum::<Duration>();
+    let rest = taken.saturating_sub(own_of(&events));
     // Those that ended are among no others any more.
     let all = (all + events.len()) as f64;
-    let part = |of_one: &[(u32, u32)]| {
-        let (uid, account) = of_one[0];
-        let own = own.mul_f64(of_one.len() as f64 / events.len() as f64);
+    let part = |of_one: &[Event]| {
+        let Event { uid, account, .. } = of_one[0];
         let apps = apps_of(account) + of_one.len();
-        (uid, account, own + decision.mul_f64(apps as f64 / all))
+        (
+            uid,
+            account,
+            own_of(of_one) + rest.mul_f64(apps as f64 / all),
+        )
     };
-    events.chunk_by(|a, b| a == b).map(part).collect()
+    let same = |a: &Event, b: &Event| (a.uid, a.account) == (b.uid, b.account);
+    events.chunk_by(same).map(part).collect()
 }
 
 impl Quotas {
@@ -542,16 +563,21 @@ mod tests {
 
     #[test]
     fn launches_and_ends_pay_for_themselves_in_full_and_for_the_decision_in_part() {
-        // 64 applications of one user have ended beside 936 of others, one of them launched now.
-        let mut events = vec![(7, 7); 64];
-        events.push((8, 8));
+        // 64 applications of one user have ended beside 936 of others, one of them launched now, which took long.
+        let event = |uid, own| Event {
+            uid,
+            account: uid,
+            own,
+        };
+        let mut events = vec![event(7, MS); 64];
+        events.push(event(8, 500 * MS));
         let apps_of = |account| if account == 7 { 0 } else { 100 };
-        let parts = parts(events, apps_of, 936, 65 * MS, 1001 * MS);
+        let parts = parts(events, apps_of, 936, 1565 * MS);
         let [(7, 7, ended), (8, 8, launched)] = parts[..] else {
             panic!("{parts:?}");
         };
         assert!(ended.abs_diff(128 * MS) < MS, "{ended:?}");
-        assert!(launched.abs_diff(102 * MS) < MS, "{launched:?}");
+        assert!(launched.abs_diff(601 * MS) < MS, "{launched:?}");
     }
 
     #[test]
