@@ -6,7 +6,8 @@ use crate::telemetry::background::{Background, reporting};
 use anyhow::Context;
 use sd_notify::NotifyState;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,7 +16,7 @@ pub(crate) fn ready(status: &str) {
 }
 
 pub(crate) fn status(text: &str) {
-    notify(&[NotifyState::Status(text)]);
+    submit(&[NotifyState::Status(text)], None, Worth::Passing);
 }
 
 pub(crate) fn stopping() {
@@ -23,14 +24,14 @@ pub(crate) fn stopping() {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    submit(states, None);
+    submit(states, None, Worth::Lasting);
 }
 
 /// Has the service manager keep a descriptor for the next daemon.
 pub(crate) fn keep(name: &str, descriptor: BorrowedFd<'_>) {
     let states = [NotifyState::FdStore, NotifyState::FdName(name)];
     match descriptor.try_clone_to_owned() {
-        Ok(descriptor) => submit(&states, Some(descriptor)),
+        Ok(descriptor) => submit(&states, Some(descriptor), Worth::Lasting),
         Err(error) => tracing::warn!("{name} not given to the service manager: {error}"),
     }
 }
@@ -41,15 +42,66 @@ pub(crate) fn forget(name: &str) {
 }
 
 /// What the service manager is to receive, and a descriptor that it is to keep.
-type Notice = (String, Option<OwnedFd>);
+#[derive(Debug)]
+struct Notice {
+    text: String,
+    descriptor: Option<OwnedFd>,
+    worth: Worth,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Worth {
+    /// The next of its kind takes its place.
+    Passing,
+    Lasting,
+}
 
 /// Notifications that may wait: the page of every application, twice.
 const WAITING: usize = 2048;
 
+/// Of these, those that another follows anyway.
+const PASSING: usize = 16;
+
+/// Notifications on their way.
+#[derive(Debug)]
+struct Notices {
+    queue: Background<Notice>,
+    passing: Arc<AtomicUsize>,
+}
+
+impl Notices {
+    fn start(
+        send: impl Fn(&Notice) + Send + 'static,
+        idle: impl FnMut() + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let passing = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&passing);
+        let work = move |notice: Notice| {
+            send(&notice);
+            if notice.worth == Worth::Passing {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        let queue = Background::start("notify", WAITING, work, idle)?;
+        Ok(Self { queue, passing })
+    }
+
+    /// What is passing takes no place from descriptors.
+    fn submit(&self, notice: Notice) {
+        if notice.worth == Worth::Passing {
+            if self.passing.load(Ordering::Relaxed) >= PASSING {
+                return;
+            }
+            self.passing.fetch_add(1, Ordering::Relaxed);
+        }
+        self.queue.submit(notice);
+    }
+}
+
 /// How long the end of the daemon waits for the service manager.
 const LAST_NOTICES: Duration = Duration::from_secs(1);
 
-static NOTICES: OnceLock<Background<Notice>> = OnceLock::new();
+static NOTICES: OnceLock<Notices> = OnceLock::new();
 
 /// Notifying the service manager; what was notified is sent when this is dropped.
 #[derive(Debug)]
@@ -58,7 +110,7 @@ pub(crate) struct Notifying(());
 impl Drop for Notifying {
     fn drop(&mut self) {
         if let Some(notices) = NOTICES.get() {
-            notices.flush(LAST_NOTICES);
+            notices.queue.flush(LAST_NOTICES);
         }
     }
 }
@@ -66,26 +118,30 @@ impl Drop for Notifying {
 /// Starts the thread that notifies the service manager, which may take its time.
 pub(crate) fn start() -> anyhow::Result<Notifying> {
     if std::env::var_os("NOTIFY_SOCKET").is_some() {
-        let dropped = || NOTICES.get().map_or(0, Background::dropped);
+        let dropped = || NOTICES.get().map_or(0, |notices| notices.queue.dropped());
         let report = reporting(
             "notifications were lost: the service manager did not read; descriptors among them",
             dropped,
         );
-        let _ = NOTICES.set(Background::start("notify", WAITING, send, report)?);
+        let _ = NOTICES.set(Notices::start(send, report)?);
     }
     Ok(Notifying(()))
 }
 
-fn submit(states: &[NotifyState<'_>], descriptor: Option<OwnedFd>) {
+fn submit(states: &[NotifyState<'_>], descriptor: Option<OwnedFd>, worth: Worth) {
     if let Some(notices) = NOTICES.get() {
         let lines = states.iter().map(ToString::to_string);
-        notices.submit((lines.collect::<Vec<_>>().join("\n"), descriptor));
+        notices.submit(Notice {
+            text: lines.collect::<Vec<_>>().join("\n"),
+            descriptor,
+            worth,
+        });
     }
 }
 
-fn send((text, descriptor): Notice) {
-    let states = [NotifyState::Custom(&text)];
-    let sent = match &descriptor {
+fn send(notice: &Notice) {
+    let states = [NotifyState::Custom(&notice.text)];
+    let sent = match &notice.descriptor {
         Some(descriptor) => sd_notify::notify_with_fds(&states, &[descriptor.as_fd()]),
         None => sd_notify::notify(&states),
     };
@@ -113,7 +169,7 @@ impl Watchdog {
         match self.period {
             Some(period) => {
                 tokio::time::sleep(period).await;
-                notify(&[NotifyState::Watchdog]);
+                submit(&[NotifyState::Watchdog], None, Worth::Passing);
             }
             None => std::future::pending().await,
         }
@@ -169,4 +225,47 @@ impl Signals {
 /// Whether this process has a controlling terminal that is still there.
 fn has_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn notices_of_status_take_no_place_from_descriptors_and_are_sent_again_once_those_before_were()
+    {
+        let ((open, gate), (sent, received)) = (mpsc::channel::<()>(), mpsc::channel());
+        let send = move |notice: &Notice| {
+            let _ = gate.recv();
+            let _ = sent.send(notice.text.clone());
+        };
+        let notices = Notices::start(send, || ()).unwrap();
+        let submit = |text: &str, worth| {
+            let (text, descriptor) = (text.to_owned(), None);
+            notices.submit(Notice {
+                text,
+                descriptor,
+                worth,
+            });
+        };
+        // The service manager reads nothing.
+        for _ in 0..2 * WAITING {
+            submit("status", Worth::Passing);
+        }
+        for _ in 0..WAITING - PASSING {
+            submit("descriptor", Worth::Lasting);
+        }
+        assert_eq!(notices.queue.dropped(), 0);
+        drop(open);
+        notices.queue.flush(Duration::from_secs(20));
+        let count =
+            |wanted: &str, all: &[String]| all.iter().filter(|text| *text == wanted).count();
+        let all: Vec<String> = received.try_iter().collect();
+        assert_eq!(count("descriptor", &all), WAITING - PASSING);
+        assert_eq!(count("status", &all), PASSING);
+        submit("status", Worth::Passing);
+        notices.queue.flush(Duration::from_secs(20));
+        assert_eq!(received.try_iter().count(), 1);
+    }
 }
