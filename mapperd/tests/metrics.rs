@@ -4,31 +4,15 @@
 
 mod private_daemon;
 
+use private_daemon::scrape::{GET, scrape, value};
 use private_daemon::{Daemon, PATIENCE, eventually, launch};
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-fn scrape(socket: &Path, request: &str) -> String {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
-}
-
-const GET: &str = "GET /metrics HTTP/1.1\r\nHost: mapper\r\n\r\n";
-
-/// The value on the line that begins so.
-fn value(text: &str, start: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with(start))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
 
 #[test]
 fn every_application_is_in_the_metrics() {
@@ -55,7 +39,12 @@ fn every_application_is_in_the_metrics() {
     assert!(value(&text, "mapper_app_given_cpu_seconds_total{").unwrap() > 0.0);
     assert!(value(&text, "mapper_decisions_total").unwrap() > 5.0);
     assert!(value(&text, "mapper_decision_seconds_count").unwrap() > 5.0);
+    let count = |name: &str| value(&text, name).unwrap();
+    assert!(count("mapper_intervals_total") > 3.0);
+    // The launch was followed by a decision, but no interval ended.
+    assert!(count("mapper_intervals_total") < count("mapper_decisions_total"));
     assert_eq!(value(&text, "mapper_launches_total"), Some(1.0));
+    assert_eq!(value(&text, "mapper_launch_seconds_count"), Some(1.0));
     assert!(value(&text, "mapper_daemon_resident_memory_bytes").unwrap() > 1e6);
     assert!(value(&text, "mapper_daemon_open_descriptors").unwrap() > 3.0);
     drop(running);
@@ -204,4 +193,31 @@ fn a_log_and_a_service_manager_that_nobody_reads_stop_nothing_and_what_was_lost_
     let started = Instant::now();
     let status = daemon.child.wait().unwrap();
     assert!(status.success() && started.elapsed() < PATIENCE, "{status}");
+}
+
+#[test]
+fn lines_that_the_logs_reader_refuses_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, socket) = (dir.path().join("c.toml"), dir.path().join("m"));
+    std::fs::write(&config, format!("[metrics]\nsocket = {socket:?}\n")).unwrap();
+    let mut command = Command::new("sh");
+    // No line has room there.
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_mapperd"));
+    command
+        .env_remove("JOURNAL_STREAM")
+        .env_remove("NOTIFY_SOCKET");
+    let place = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_as(command, place, &["--config", config.to_str().unwrap()]);
+    let refused = || value(&scrape(&socket, GET), "mapper_log_lines_dropped_total").unwrap();
+    let before = refused();
+    assert!(before > 0.0, "the daemon says that it is ready");
+    let program = private_daemon::Program::sleeping();
+    let mut request = program.request("refused");
+    request.pid = 1;
+    for _ in 0..5 {
+        let launched = daemon.client().launch(request.clone());
+        launched.map(|_| ()).unwrap_err();
+    }
+    eventually("each line is counted", || refused() >= before + 5.0);
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod launcher;
+pub(crate) mod scrape;
 
 use mapper_control::schema::{LaunchRequest, Status, Wishes};
 use mapper_control::{Client, ClientError, Launched};
