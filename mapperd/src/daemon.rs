@@ -56,6 +56,10 @@ const GATHER: Duration = Duration::from_millis(5);
 /// They wait no longer than this.
 const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 
+/// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
+/// of some launches delay neither calls nor the end of an interval by more than one of them takes.
+const ADMITTING: Duration = Duration::from_millis(50);
+
 /// How often the state is saved while nothing changes.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
@@ -274,14 +278,13 @@ impl Daemon {
         }
     }
 
-    /// Admits every launch that has waited and ends the applications that have no process left, decides once for all, and
+    /// Admits the launches that have waited and ends the applications that have no process left, decides once for all, and
     /// answers.
-    fn act_on_gathered(&mut self) {
+    pub(crate) fn act_on_gathered(&mut self) {
         self.timing.gathered = None;
         let started = Clock::now();
-        let pending = std::mem::take(&mut self.registry.pending);
         let mut events = self.forget_empty();
-        let (admitted, launches) = self.admit(pending);
+        let (admitted, launches) = self.admit();
         if !events.is_empty() || !admitted.is_empty() {
             self.membership_changed();
         }
@@ -289,6 +292,9 @@ impl Daemon {
         events.extend(launches);
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
+        if !self.registry.pending.is_empty() {
+            self.timing.gathered = self.timing.gather_until;
+        }
     }
 
     /// What follows waits as long as this took.
@@ -309,9 +315,13 @@ impl Daemon {
     }
 
     /// Returns what was admitted, and what each launch took.
-    fn admit(&mut self, pending: Vec<Pending>) -> (Vec<Waiting>, Vec<Event>) {
+    fn admit(&mut self) -> (Vec<Waiting>, Vec<Event>) {
         let (mut admitted, mut events) = (Vec::new(), Vec::new());
-        for Pending { launch, reply } in pending {
+        let began = Clock::now();
+        let mut pending = std::mem::take(&mut self.registry.pending).into_iter();
+        while began.elapsed() < ADMITTING
+            && let Some(Pending { launch, reply }) = pending.next()
+        {
             if reply.is_closed() {
                 continue;
             }
@@ -331,6 +341,7 @@ impl Daemon {
             }
             events.push(Event::new(uid, account, started));
         }
+        self.registry.pending.extend(pending);
         (admitted, events)
     }
 

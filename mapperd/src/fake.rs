@@ -38,6 +38,7 @@ use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The process that every application consists of.
 pub(crate) const FIRST_PROCESS: u32 = 77;
@@ -62,6 +63,8 @@ pub(crate) struct Seen {
     /// No look says what has ended.
     pub(crate) looks_are_cut: bool,
     pub(crate) unfinished: Unfinished,
+    /// What it takes to admit one.
+    pub(crate) admission: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +111,7 @@ impl Confine for FakeEnforcer {
 
 impl Membership for FakeEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
+        std::thread::sleep(self.0.borrow().admission);
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
         Ok(())
@@ -237,6 +241,7 @@ impl FakeMachine {
             looks_for_ends: 0,
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
+            admission: Duration::ZERO,
         }));
         let selection = Selection {
             name: "none".to_owned(),

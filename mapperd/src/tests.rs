@@ -7,7 +7,7 @@ use crate::daemon::Daemon;
 use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
 use crate::machine::observe::left_by_operator;
 use crate::machine::process;
-use crate::registry::pending::Launch;
+use crate::registry::pending::{Launch, Pending};
 use crate::requests::{launch, terms};
 use mapper_control::schema::{LaunchRequest, Wishes};
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
@@ -46,28 +46,55 @@ fn a_set_of_the_operator_stays_and_is_taken_from_the_others() {
 fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_number() {
     let mut machine = FakeMachine::with_processes_of(0);
     let mut ended = std::process::Command::new("true").spawn().unwrap();
-    let process = process::descriptor(ended.id()).unwrap();
+    let launch = launch_of(&machine, ended.id());
     ended.wait().unwrap();
-    let peer = user();
-    let name = AppName::new("any").unwrap();
-    let request = LaunchRequest::new(FIRST_PROCESS, ["any"], Wishes::named(name));
     let Daemon {
-        config,
         registry,
         machine: of_daemon,
         telemetry,
         ..
     } = &mut machine.daemon;
-    let settlement = terms::settle(&config.programs, &config.shipped_programs, &peer, &request);
-    let launch = Launch {
-        peer,
-        request,
-        settlement,
-        process,
-    };
     assert!(launch::admit(launch, registry, of_daemon, telemetry).is_err());
     assert!(registry.apps.is_empty());
     assert!(machine.seen.borrow().sets.is_empty());
+}
+
+fn launch_of(machine: &FakeMachine, process: u32) -> Launch {
+    let (peer, config) = (user(), &machine.daemon.config);
+    let name = AppName::new("any").unwrap();
+    let request = LaunchRequest::new(FIRST_PROCESS, ["any"], Wishes::named(name));
+    let settlement = terms::settle(&config.programs, &config.shipped_programs, &peer, &request);
+    Launch {
+        peer,
+        request,
+        settlement,
+        process: process::descriptor(process).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    machine.seen.borrow_mut().admission = Duration::from_millis(20);
+    let (launches, mut answers): (Vec<_>, Vec<_>) = (0..10)
+        .map(|_| {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            let launch = launch_of(&machine, std::process::id());
+            (Pending { launch, reply }, answer)
+        })
+        .unzip();
+    machine.daemon.registry.pending = launches;
+    let mut rounds = 0;
+    while !machine.daemon.registry.pending.is_empty() {
+        let before = machine.daemon.registry.pending.len();
+        machine.daemon.act_on_gathered();
+        let admitted = before - machine.daemon.registry.pending.len();
+        assert!((1..=3).contains(&admitted), "{admitted}");
+        rounds += 1;
+    }
+    assert!(rounds >= 4, "{rounds}");
+    assert_eq!(machine.daemon.registry.apps.len(), 10);
+    assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
 }
 
 // The clock stands still, so that all ends are close to each other.
