@@ -142,7 +142,8 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     // Before any client can find this daemon: until then SIGHUP would end it.
     let signals = service::Signals::listen()?;
     // Next, since the socket decides whether this daemon may run at all.
-    let socket = paths::listen(&settings.socket, settings.audience)?;
+    let mut passed = service::passed();
+    let socket = paths::listen(&settings.socket, settings.audience, &mut passed)?;
     settings.reserve_is_here()?;
     let topology = selection::topology()?;
     settings.pipeline.machine = profile::thresholds(
@@ -157,7 +158,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         .context("configuration names no policy")?;
     let state_dir = settings.state_dir.as_deref();
     let state_dir = state_dir.map(StateDir::open).transpose()?;
-    let legacy = takeover::Legacy::find(state_dir.as_ref());
+    let legacy = takeover::Legacy::find(state_dir.as_ref(), passed);
     let saver = state_dir.map(Saver::start).transpose()?;
     legacy.teach(&mut controller);
     let recording = settings.record.as_deref();

@@ -35,12 +35,19 @@ impl Home {
     }
 
     fn command(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(built().join(program));
+        let mut command = self.any(&built().join(program));
+        command.args(words);
+        command
+    }
+
+    /// A program in this user's environment.
+    fn any(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.env("XDG_RUNTIME_DIR", self.0.path());
         command.env("XDG_STATE_HOME", self.0.path().join("state"));
         command.env("XDG_CONFIG_HOME", self.0.path().join("config"));
         command.env("MAPPER_SOCKET", self.socket());
-        command.env_remove("MAPPER_NO_START").args(words);
+        command.env_remove("MAPPER_NO_START");
         command
     }
 
@@ -255,4 +262,48 @@ fn a_launcher_that_may_start_no_daemon_says_that_it_is_gone_and_waits_for_the_ne
     eventually("it is managed again", managed);
     kill_process(Pid::from_child(&launched), Signal::TERM).unwrap();
     launched.wait().unwrap();
+}
+
+#[test]
+fn what_has_ended_is_remembered_also_by_the_next_daemon() {
+    let home = Home::new();
+    let asked = |words: &[&str]| {
+        let output = home.command("mapper", words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let script = home.0.path().join("fit_a.sh");
+    fs::write(&script, "exit 3\n").unwrap();
+    let mut launch = home.command("mapper", &["run", "--", "sh"]);
+    assert_eq!(launch.arg(&script).status().unwrap().code(), Some(3));
+    let says = "with exit status 3";
+    eventually("its status is known", || {
+        asked(&["explain", "fit_a"]).contains(says)
+    });
+    asked(&["stop"]);
+    asked(&["start"]);
+    assert!(asked(&["explain", "fit_a"]).contains(says));
+    assert!(asked(&["history"]).contains("fit_a"));
+    assert!(asked(&["report", "fit_a"]).starts_with("fit_a: 0.0 s on "));
+}
+
+#[test]
+fn a_daemon_serves_the_socket_that_a_service_manager_passes_and_leaves_it_there() {
+    let home = Home::new();
+    fs::create_dir(home.0.path().join("mapper")).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(home.socket()).unwrap();
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=control \
+                  exec \"$0\" --user --stop-when-idle 600";
+    let mut daemon = home.any(Path::new("sh"));
+    daemon.args(["-c", script]).arg(built().join("mapperd"));
+    let passed = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
+    let mut daemon = daemon.stdin(passed).spawn().unwrap();
+    // Whoever connects before it is ready waits.
+    assert_eq!(home.daemon(), Some(Pid::from_child(&daemon)));
+    assert!(home.launch(&["--", "true"]).status().unwrap().success());
+    kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert!(home.socket().exists());
+    // The next connection would start the next daemon.
+    std::os::unix::net::UnixStream::connect(home.socket()).unwrap();
 }

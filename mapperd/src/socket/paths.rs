@@ -6,6 +6,7 @@
 
 use crate::config::types::Audience;
 use crate::store::trusted_directory;
+use crate::telemetry::service::Passed;
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -13,12 +14,15 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Connections that may wait to be accepted. The queue is served in order, 25 µs for each; further clients block in
 /// `connect`, and of a flood each thread only once. So a flood delays no client by more than it has threads.
 const BACKLOG: i32 = 64;
+
+/// The name by which a service manager passes the socket (`FileDescriptorName=`).
+const PASSED_AS: &str = "control";
 
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -30,14 +34,21 @@ pub(crate) struct AlreadyRunning {
     pid: Option<u32>,
 }
 
-/// The socket this daemon listens on. Dropping it removes the file.
+/// The socket this daemon listens on. Dropping it removes the file, unless a service manager made it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) path: PathBuf,
     listener: UnixListener,
+    made_by: Maker,
     lock_path: PathBuf,
     /// Held as long as the daemon lives.
     _lock: OwnedFd,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Maker {
+    Daemon,
+    ServiceManager,
 }
 
 impl Socket {
@@ -50,25 +61,59 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         // Both are this daemon's as long as it holds the lock.
-        let _ = fs::remove_file(&self.path);
+        if self.made_by == Maker::Daemon {
+            let _ = fs::remove_file(&self.path);
+        }
         let _ = fs::remove_file(&self.lock_path);
     }
 }
 
-/// Listens on a path, replacing the socket of a dead daemon.
-pub(crate) fn listen(path: &Path, audience: Audience) -> anyhow::Result<Socket> {
+/// Listens on a path: by the socket that a service manager passed, or else replacing that of a dead daemon.
+pub(crate) fn listen(
+    path: &Path,
+    audience: Audience,
+    passed: &mut Vec<Passed>,
+) -> anyhow::Result<Socket> {
     make_directory(path, audience)?;
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
     let lock_path = PathBuf::from(lock_path);
     let lock = lock(path, &lock_path)?;
-    remove_stale(path)?;
+    let (listener, made_by) = match take_passed(path, passed)? {
+        Some(listener) => (listener, Maker::ServiceManager),
+        None => {
+            remove_stale(path)?;
+            (bind(path, audience)?, Maker::Daemon)
+        }
+    };
     Ok(Socket {
         path: path.to_owned(),
-        listener: bind(path, audience)?,
+        listener,
+        made_by,
         lock_path,
         _lock: lock,
     })
+}
+
+/// The socket of this path among what a service manager passed.
+fn take_passed(path: &Path, passed: &mut Vec<Passed>) -> anyhow::Result<Option<UnixListener>> {
+    let place = passed.iter().position(|passed| passed.name == PASSED_AS);
+    let Some(place) = place else {
+        return Ok(None);
+    };
+    let listener = UnixListener::from(passed.swap_remove(place).descriptor);
+    let address = listener.local_addr();
+    let there = address.as_ref().ok().and_then(SocketAddr::as_pathname);
+    if there != Some(path) {
+        bail!(
+            "the service manager listens on {}, this daemon on {}; make ListenStream= of mapperd.socket the same",
+            there.unwrap_or(Path::new("something else")).display(),
+            path.display()
+        );
+    }
+    let set = listener.set_nonblocking(true);
+    set.with_context(|| format!("set {} non-blocking", path.display()))?;
+    Ok(Some(listener))
 }
 
 /// Creates the directory of the socket if there is none. A user's own daemon uses an existing one only if no other user
@@ -211,7 +256,7 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("mapper/mapper.sock");
-            let socket = listen(&path, audience).unwrap();
+            let socket = listen(&path, audience, &mut vec![]).unwrap();
             assert_eq!(mode(&path), socket_mode);
             assert_eq!(mode(path.parent().unwrap()), dir_mode);
             drop(socket);
@@ -225,15 +270,42 @@ mod tests {
         let path = dir.path().join("s");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        listen(&path, Audience::Owner).unwrap();
+        listen(&path, Audience::Owner, &mut vec![]).unwrap();
+    }
+
+    fn passed(path: &Path) -> Vec<Passed> {
+        let descriptor = UnixListener::bind(path).unwrap().into();
+        let name = PASSED_AS.to_owned();
+        vec![Passed { name, descriptor }]
+    }
+
+    #[test]
+    fn a_socket_that_was_passed_is_used_and_left_to_the_service_manager() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut passed = passed(&path);
+        let socket = listen(&path, Audience::Owner, &mut passed).unwrap();
+        assert!(passed.is_empty());
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(socket.listener().unwrap().accept().is_ok());
+        drop(socket);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_socket_of_another_path_is_refused_with_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut passed = passed(&dir.path().join("other"));
+        let error = listen(&dir.path().join("s"), Audience::Owner, &mut passed);
+        assert_says(error.unwrap_err(), &["/other", "/s;", "mapperd.socket"]);
     }
 
     #[test]
     fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let _first = listen(&path, Audience::Owner).unwrap();
-        let error = listen(&path, Audience::Owner).unwrap_err();
+        let _first = listen(&path, Audience::Owner, &mut vec![]).unwrap();
+        let error = listen(&path, Audience::Owner, &mut vec![]).unwrap_err();
         assert!(error.is::<AlreadyRunning>());
         assert_says(error, &[&format!("pid {}", std::process::id())]);
     }
@@ -243,7 +315,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _other = UnixListener::bind(&path).unwrap();
-        let error = listen(&path, Audience::Owner).unwrap_err();
+        let error = listen(&path, Audience::Owner, &mut vec![]).unwrap_err();
         assert!(error.is::<AlreadyRunning>());
         assert!(UnixStream::connect(&path).is_ok());
     }
@@ -254,7 +326,7 @@ mod tests {
         let path = dir.path().join("s");
         fs::write(&path, "precious").unwrap();
         assert_says(
-            listen(&path, Audience::Owner).unwrap_err(),
+            listen(&path, Audience::Owner, &mut vec![]).unwrap_err(),
             &["not a socket"],
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
@@ -267,13 +339,20 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let path = open.join("mapper.sock");
-        assert_says(listen(&path, Audience::Owner).unwrap_err(), &["mode 777"]);
+        assert_says(
+            listen(&path, Audience::Owner, &mut vec![]).unwrap_err(),
+            &["mode 777"],
+        );
         assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
     }
 
     #[test]
     fn a_directory_that_cannot_be_made_is_named() {
-        let error = listen(Path::new("/proc/none/such/mapper.sock"), Audience::Owner);
+        let error = listen(
+            Path::new("/proc/none/such/mapper.sock"),
+            Audience::Owner,
+            &mut vec![],
+        );
         assert_says(error.unwrap_err(), &["/proc/none/such", "--socket"]);
     }
 }

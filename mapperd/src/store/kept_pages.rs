@@ -5,12 +5,12 @@
 //! user's daemon may search the open descriptors of that user's launcher. The page must have the saved token.
 
 use crate::registry::page::Page;
-use crate::telemetry::service;
+use crate::telemetry::service::{self, Passed};
 use mapper_abi::Token;
 use mapper_model::AppId;
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, StatxFlags};
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The name of a page's memory in `/proc`.
 const MEMORY: &str = "/memfd:mapper-page";
@@ -22,21 +22,13 @@ const LOOKED_AT: usize = 256;
 pub(crate) struct KeptPages(BTreeMap<AppId, OwnedFd>);
 
 impl KeptPages {
-    /// Takes what the service manager passed to this process. May be called once.
-    pub(crate) fn from_environment() -> Self {
-        let Ok(passed) = sd_notify::listen_fds_with_names() else {
-            return Self::default();
+    /// Those among what the service manager passed to this process.
+    pub(crate) fn among(passed: Vec<Passed>) -> Self {
+        let page = |Passed { name, descriptor }: Passed| {
+            let app = name.strip_prefix("app-")?.parse().ok()?;
+            Some((AppId(app), descriptor))
         };
-        let mut kept = BTreeMap::new();
-        for (descriptor, name) in passed {
-            // SAFETY: the service manager opened the descriptor for this process, as the environment says; no other
-            // code here uses its number, and this function runs once.
-            let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-            if let Some(app) = name.strip_prefix("app-").and_then(|id| id.parse().ok()) {
-                kept.insert(AppId(app), descriptor);
-            }
-        }
-        Self(kept)
+        Self(passed.into_iter().filter_map(page).collect())
     }
 
     /// The page of an application with this token.

@@ -24,6 +24,7 @@ use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
 use crate::store::saved::{Ending, Saved, SavedApp};
 use crate::telemetry::Telemetry;
+use crate::telemetry::service::Passed;
 use anyhow::Context;
 use mapper_control::schema::Partition;
 use mapper_host::chain;
@@ -41,7 +42,7 @@ pub(crate) struct Legacy {
 
 impl Legacy {
     /// Looks for it. Logs what cannot be read.
-    pub(crate) fn find(dir: Option<&StateDir>) -> Self {
+    pub(crate) fn find(dir: Option<&StateDir>, passed: Vec<Passed>) -> Self {
         let saved = match dir.map(StateDir::load) {
             Some(Found::State(saved)) => Some(*saved),
             Some(Found::Damaged { why, before }) => {
@@ -59,7 +60,7 @@ impl Legacy {
         };
         Self {
             saved,
-            pages: KeptPages::from_environment(),
+            pages: KeptPages::among(passed),
         }
     }
 

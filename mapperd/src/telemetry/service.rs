@@ -5,11 +5,32 @@
 use crate::telemetry::background::{Background, reporting};
 use anyhow::Context;
 use sd_notify::NotifyState;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A descriptor that the service manager opened or kept for this process.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub(crate) name: String,
+    pub(crate) descriptor: OwnedFd,
+}
+
+/// Takes what the service manager passed to this process. May be called once.
+pub(crate) fn passed() -> Vec<Passed> {
+    let Ok(passed) = sd_notify::listen_fds_with_names() else {
+        return Vec::new();
+    };
+    let take = |(number, name)| {
+        // SAFETY: the service manager opened the descriptor for this process, as the environment says; no other code
+        // here uses its number, and this function runs once.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+        Passed { name, descriptor }
+    };
+    passed.map(take).collect()
+}
 
 pub(crate) fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
