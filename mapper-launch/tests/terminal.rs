@@ -222,3 +222,42 @@ fn a_lost_terminal_ends_the_program() {
     leader.wait().unwrap();
     eventually("the program is gone", || has_ended(program));
 }
+
+/// A daemon that says of every program the same.
+fn reporting() -> Stage {
+    use mapper_control::fake::{Answer, grant};
+    use mapper_control::schema::{Account, ReportReply};
+    use mapper_control::{PROTOCOL, Reply, Request};
+    let account = Account {
+        managed_ns: 2_000_000_000,
+        achieved: Some(0.93),
+        fewest_cpus: 1,
+        most_cpus: 2,
+        ..Account::default()
+    };
+    Stage::with_daemon(move |request| match request {
+        Request::Launch(launch) => Answer::Reply(grant(launch, &mapper_model::CpuSet::first(2), 4)),
+        Request::Report(asked) => Answer::Reply(Reply::Report(Box::new(ReportReply {
+            protocol: PROTOCOL,
+            app: asked.app,
+            name: mapper_model::AppName::from_lossy("fft"),
+            qos: mapper_model::Qos::default(),
+            account: account.clone(),
+        }))),
+        _ => Answer::Silence,
+    })
+}
+
+#[test]
+fn what_a_program_got_is_one_line_at_its_end_unless_it_was_brief_or_quiet_is_asked_for() {
+    let stage = reporting();
+    let mut terminal = terminal(&stage);
+    terminal.types("$L sleep 1.1\n");
+    terminal.sees(
+        "mapper-launch: fft: 2.0 s on 1 to 2 CPUs; 93 % of its fair-share speed (85 % promised)",
+    );
+    let quiet = format!("{LAUNCHER} --quiet -- sleep 1.1; $L true\n");
+    terminal.types(&quiet);
+    let rest = shell_tells(&mut terminal, 0);
+    assert!(!rest.contains("fair-share"), "{rest}");
+}

@@ -3,6 +3,7 @@
 use crate::plain_text::{Width, harmless, wrapped};
 use mapper_control::schema::{Selection, Status};
 use mapper_host::doctor::{Condition, Finding};
+use mapper_manual::wording;
 
 pub(crate) fn view(findings: &[Finding], daemon: Option<&Status>, width: Width) -> String {
     let mut out = String::from("For this user on this machine:\n");
@@ -21,6 +22,9 @@ pub(crate) fn view(findings: &[Finding], daemon: Option<&Status>, width: Width) 
     }
     out.push('\n');
     match daemon {
+        None if wording::is_one_command() => {
+            out.push_str("No daemon answers; `mapper start` starts one.\n");
+        }
         None => out.push_str("No daemon answers.\n"),
         Some(status) => {
             out.push_str("The daemon that runs uses:\n");

@@ -20,7 +20,7 @@ pub(crate) fn view(reply: &HistoryReply, width: Width) -> String {
         Column::number("EXIT"),
         Column::text("COMMAND", 12),
     ])
-    .without_at_need(&["COMMAND", "EXIT", "PROMISED"]);
+    .without_at_need(&["COMMAND", "EXIT", "PROMISED", "AFTER"]);
     for app in &reply.ended {
         table.row(
             [

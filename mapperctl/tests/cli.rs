@@ -39,6 +39,7 @@ impl Stage {
                 running: ["md", "cg"].map(|name| AppName::new(name).unwrap()).into(),
             }),
             Request::Policies => Answer::Reply(Reply::Policies(samples::policies())),
+            Request::History => Answer::Reply(Reply::History(samples::history())),
             _ => Answer::HangUp,
         })
     }
@@ -189,6 +190,35 @@ fn an_explanation_shows_curve_promise_and_decisions() {
         serde_json::from_str::<mapper_control::schema::ExplainReply>(&json).unwrap(),
         samples::explain()
     );
+}
+
+#[test]
+fn the_history_lists_what_has_ended() {
+    insta::assert_snapshot!("history_80", Stage::busy().shows(&["history"], "80"));
+    insta::assert_snapshot!("history_40", Stage::busy().shows(&["history"], "40"));
+    let json = Stage::busy().shows(&["history", "--json"], "1000");
+    assert_eq!(
+        serde_json::from_str::<mapper_control::schema::HistoryReply>(&json).unwrap(),
+        samples::history()
+    );
+    let stage = Stage::new(|_| {
+        Answer::Reply(Reply::History(mapper_control::schema::HistoryReply {
+            protocol: mapper_control::PROTOCOL,
+            ended: vec![],
+        }))
+    });
+    assert_eq!(
+        stage.shows(&["history"], "80"),
+        "No application has ended yet.\n"
+    );
+}
+
+#[test]
+fn an_application_that_has_ended_is_explained_by_what_it_was() {
+    insta::assert_snapshot!(Stage::busy().shows(&["explain", "fit_b"], "80"));
+    // By its number, too.
+    let text = Stage::busy().shows(&["explain", "4"], "80");
+    assert!(text.contains("not judged"), "{text}");
 }
 
 #[test]

@@ -273,3 +273,36 @@ pub(crate) fn policies() -> PoliciesReply {
         ],
     }
 }
+
+/// A history of three applications: one that kept its promise, one that did not, and one too brief to be judged.
+pub(crate) fn history() -> HistoryReply {
+    let ended = |app: u64, name: &str, achieved, ago_s: u64, cpus: [u32; 2]| EndedApp {
+        app: AppId(app),
+        name: AppName::new(name).unwrap(),
+        uid: 1000,
+        command: format!("./{name} --steps 5000"),
+        ended_ago_ns: ago_s * 1_000_000_000,
+        exit_status: (app != 4).then_some(0),
+        qos: Qos::default(),
+        account: Account {
+            managed_ns: 95_000_000_000,
+            given_cpu_ns: 150_000_000_000,
+            used_cpu_ns: Some(140_000_000_000),
+            judged_intervals: if app == 4 { 0 } else { 80 },
+            violations: 5,
+            achieved,
+            moves: 3,
+            fewest_cpus: cpus[0],
+            most_cpus: cpus[1],
+            ..Account::default()
+        },
+    };
+    HistoryReply {
+        protocol: PROTOCOL,
+        ended: vec![
+            ended(6, "fit_a", Some(1.02), 12, [1, 2]),
+            ended(5, "fit_b", Some(0.71), 4000, [12, 24]),
+            ended(4, "ls", None, 200_000, [2, 2]),
+        ],
+    }
+}
