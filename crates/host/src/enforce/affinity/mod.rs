@@ -142,13 +142,18 @@ impl AffinityEnforcer {
             return Ok(());
         }
         let room = self.search.room();
-        let mut pids = self.proc.pids_above(since, room)?;
+        let mut pids = Vec::new();
+        if since != newest {
+            pids = self.proc.pids_above(since, room)?;
+        }
         if wrapped && pids.len() < room {
-            let more = self.proc.pids_above(0, room - pids.len())?;
-            pids.extend(more.into_iter().filter(|pid| *pid <= newest));
+            pids.extend(self.proc.pids_above(0, room - pids.len())?);
         }
         // The rest is listed by the next search.
         let cut = pids.last().filter(|_| pids.len() == room).copied();
+        let cut = cut.filter(|last| wrapped || *last < newest);
+        // Larger numbers are older, from before they began anew.
+        pids.retain(|pid| *pid <= newest || wrapped && *pid > since);
         self.newest_pid = cut.unwrap_or(newest);
         self.search.unlisted = cut.is_some();
         let pids = self.search.take(&self.proc, pids);
