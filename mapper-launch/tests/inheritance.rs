@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{LAUNCHER, Stage, ending, probe, run};
+use support::{LAUNCHER, Stage, ending, eventually, probe, run};
 
 /// The command with and without the launcher.
 fn both(stage: &Stage, command: &[&str]) -> [Command; 2] {
@@ -309,6 +309,10 @@ fn a_set_uid_program_runs_without_the_shim_and_without_noise() {
                 std::fs::copy(built, &copy).unwrap();
                 copy
             });
+            // Until a child that another test forked meanwhile executes its program, it has the copy open for writing.
+            let mut version = Command::new(&copies[0]);
+            version.arg("--version");
+            eventually("the copy can be executed", || version.output().is_ok());
             launch = stage.bare(copies[0].to_str().unwrap());
             launch
                 .args(["--teams", teams, "--", mount, "--version"])
