@@ -3,17 +3,21 @@
 use super::outlook::{Expectations, Hints, Outlook};
 use super::rules::Rules;
 use super::tally::{Interval, Placed, RatePoint, Split, Tallies};
-use mapper_model::{AppName, AppView, PerformanceSource, SharingClass};
+use mapper_model::{AppName, AppView, PerformanceSource, SerialPhase, SharingClass};
 use serde::{Deserialize, Serialize};
 
 /// Busy CPUs from which a program has shown its parallel part.
-const PARALLEL: f64 = 1.5;
+const PARALLEL: f64 = 1.1;
 /// Seconds after which a program that showed none has no parallel part.
 const SERIAL_S: f64 = 12.0;
 /// Seconds of parallel work from which a rate of this life replaces the earlier one.
 const OWN_S: f64 = 0.5;
 /// Seconds of this life that weigh as much as the earlier one for the mix of serial and parallel.
 const EARLIER_S: f64 = 8.0;
+
+/// Seconds between the first two trials of a program, and how often they are tripled.
+const FIRST_REST_S: f64 = 10.0;
+const LONGEST_REST: i32 = 5;
 
 /// How much the threads of a program wait for each other's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -52,6 +56,13 @@ pub(crate) struct Learner {
     /// Its rate under the static fair share when the same programs ran together before.
     recalled: Option<RatePoint>,
     pub(crate) company: Company,
+    /// The first interval with another mix of serial and parallel than all before.
+    strange: Option<Interval>,
+    /// Trials of it since it came or changed, and the seconds until the next one.
+    trials: i32,
+    pub(crate) rests_s: f64,
+    /// The CPUs that it had before the serial phase that it reports.
+    before_serial: Option<u32>,
 }
 
 /// How well the present count is known.
@@ -95,6 +106,25 @@ impl Learner {
             self.cpus = cpus;
             self.begin();
         }
+    }
+
+    /// Follows the serial phases that it reports; returns the count before one that has just begun or ended.
+    pub(crate) fn follow(&mut self, phase: SerialPhase) -> Option<u32> {
+        match (phase, self.before_serial) {
+            (SerialPhase::Open, None) => {
+                self.before_serial = Some(self.cpus);
+                self.before_serial
+            }
+            (SerialPhase::None, Some(_)) => self.before_serial.take(),
+            _ => None,
+        }
+    }
+
+    /// Is tried: each further trial comes after three times the time, and no earlier than this.
+    pub(crate) fn begin_trial(&mut self, least_s: f64) {
+        let rest_s = FIRST_REST_S * 3.0_f64.powi(self.trials.min(LONGEST_REST));
+        self.rests_s = rest_s.max(least_s);
+        self.trials += 1;
     }
 
     /// Its CPUs are others from now on.
@@ -141,19 +171,40 @@ impl Learner {
             return;
         }
         let cpus = f64::from(self.cpus);
-        self.here += 1;
-        self.here_s += seconds;
         let busy = profile.utilisation.map(|used| used * cpus);
-        self.tallies.add(
-            Interval {
-                cpus: self.cpus,
-                performance: performance.value,
-                busy: busy.filter(|_| rules.parts.splits()),
-                seconds,
+        let interval = Interval {
+            cpus: self.cpus,
+            performance: performance.value,
+            busy: busy.filter(|_| rules.parts.splits()),
+            usable: match profile.rates {
+                Some(rates) if rates.active_threads > 0 => self.cpus.min(rates.active_threads),
+                _ => self.cpus,
             },
-            placed,
-            rules.kept_per_s.powf(seconds),
-        );
+            seconds,
+        };
+        // Under the static fair share it may run otherwise.
+        if placed == Placed::Usually && self.tallies.is_strange(&interval) {
+            let Some(first) = self.strange.take() else {
+                self.strange = Some(interval);
+                return;
+            };
+            // A new phase: what was measured before belongs to another one.
+            self.tallies = Tallies::default();
+            self.earlier = None;
+            self.recalled = None;
+            (self.trials, self.rests_s) = (0, 0.0);
+            self.begin();
+            self.ingest(first, placed, rules);
+        }
+        self.strange = None;
+        self.ingest(interval, placed, rules);
+    }
+
+    fn ingest(&mut self, interval: Interval, placed: Placed, rules: &Rules) {
+        self.here += 1;
+        self.here_s += interval.seconds;
+        let keep = rules.kept_per_s.powf(interval.seconds);
+        self.tallies.add(interval, placed, keep);
     }
 
     /// What is known, its earlier life included.
@@ -179,6 +230,12 @@ impl Learner {
         split
     }
 
+    /// Whether its performance is progress that it or its runtime reports, and depends little on where it runs.
+    pub(crate) fn reports_progress(&self) -> bool {
+        let reported = [PerformanceSource::Reported, PerformanceSource::Runtime];
+        self.company == Company::Indifferent && self.source.is_some_and(|s| reported.contains(&s))
+    }
+
     /// How well the present count is known, given its [`Learner::split`].
     pub(crate) fn knowledge(&self, split: &Split, placed: Placed, rules: &Rules) -> Knowledge {
         if self.here_s >= rules.patience_s {
@@ -188,14 +245,17 @@ impl Learner {
             Placed::AsFair => split.reference.as_ref(),
             Placed::Usually => split.points.iter().find(|p| p.cpus == self.cpus),
         };
-        let known = here.is_some_and(|p| {
-            p.worked >= rules.worked_s && p.error.is_some_and(|error| error <= rules.known)
-        });
-        let enough_s = match placed {
-            Placed::AsFair => rules.reference_s,
-            Placed::Usually => rules.seen_s,
+        let known = here.is_some_and(|p| p.share_error <= rules.known);
+        // One interval suffices where those at another count were all alike.
+        let alike = |p: &RatePoint| p.error <= rules.alike && p.share_error <= rules.alike;
+        if split.points.len() > 1 && here.is_some_and(alike) && placed == Placed::Usually {
+            return Knowledge::Known;
+        }
+        let enough = match placed {
+            Placed::AsFair => self.here_s >= rules.reference_s,
+            Placed::Usually => self.here >= rules.seen && self.here_s >= rules.seen_s,
         };
-        if known && self.here_s >= enough_s {
+        if known && enough {
             Knowledge::Known
         } else {
             Knowledge::Measuring

@@ -3,17 +3,20 @@
 //! predicted speeds is greatest while every application keeps its promise.
 //!
 //! 1. Each interval is split into its serial and parallel part by the busy CPUs, so that a count is known
-//!    after a few intervals ([`tally`], [`learner`]).
-//! 2. The parallel rates and the serial time give the expected speed at any count ([`outlook`]).
+//!    after two intervals where the mix is steady ([`tally`], [`learner`]).
+//! 2. The parallel rates and the serial time give the expected speed at any count; what was measured is believed as far
+//!    as it is sure ([`outlook`]).
 //! 3. The best division follows exactly ([`division`], [`plan`]). It is adopted when it is expected to
 //!    gain enough; then the new counts are measured, and wrong expectations are corrected.
-//! 4. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
+//! 4. Where nothing shows how an application scales, a trial moves CPUs from one application to one other.
+//! 5. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
 //!
 //! An application of a known name starts with what was known of it. An unknown one gets its fair share and
-//! is measured there first.
+//! is measured there first. One that says that it is serial, or has CPUs to spare, gets what it says it needs.
 //!
-//! Invariants: no application is planned below its promise, which is a share of the speed expected at its fair share;
-//! with unchanged readings the counts come to rest, since every change asks for more gain than the one before.
+//! Invariants: no application is planned below its promise, which is a share of the speed expected at its fair share,
+//! but in a trial by a few CPUs; with unchanged readings the counts come to rest, since every change asks for more gain
+//! than the one before and trials get rarer.
 
 mod division;
 mod learner;
@@ -31,7 +34,10 @@ use crate::entitlement::{self, Entitlement};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::table::AppTable;
 use learner::{Company, Earlier, Knowledge, Learner};
-use mapper_model::{Activity, Allocation, AppId, AppName, Placing, Reason, Snapshot, Trigger};
+use mapper_model::{
+    Activity, Allocation, AppId, AppName, AppView, Bottleneck, Placing, Reason, SerialPhase,
+    Snapshot, Trigger,
+};
 use outlook::{Hints, Outlook};
 use plan::{Candidate, Plan};
 use reference::{Mixes, Stage};
@@ -68,6 +74,8 @@ struct State {
     caution: f64,
     names: Vec<AppName>,
     stage: Stage,
+    /// Whether the counts are those of a trial.
+    trying: bool,
     mixes: Mixes,
     /// Whether they were measured under the static fair share, now or before.
     inspected: bool,
@@ -143,7 +151,7 @@ impl MapperNext {
 
     /// Whether those that run, all known where they are, are to be measured under the static fair share:
     /// not where all leave so much of their fair share idle that the result would not count.
-    fn is_to_inspect(&self, candidates: &[Candidate]) -> bool {
+    fn is_to_inspect(&self, candidates: &[Candidate], region: u32) -> bool {
         let state = &self.state;
         let counts = |(learner, candidate): (&Learner, &Candidate)| {
             let fair = candidate.owed.fair;
@@ -155,6 +163,8 @@ impl MapperNext {
             return false;
         }
         self.rules.parts.refers()
+            // Where all CPUs share a cache, a count is as good anywhere.
+            && region < state.usable
             && !state.inspected
             && state.names.len() > 1
             && state.together_s >= self.rules.reference_after_s
@@ -183,6 +193,7 @@ impl MapperNext {
         state.caution =
             1.0 + (state.caution - 1.0).max(0.0) * (1.0 - self.rules.calming_per_s).powf(seconds);
         for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
+            learner.rests_s -= seconds;
             learner.observe(app, seconds, placed(state.stage), &self.rules);
         }
     }
@@ -226,11 +237,15 @@ impl MapperNext {
             self.state.stage = Stage::Fallen;
             return Some(candidates.iter().map(|c| c.owed.fair).collect());
         }
-        let gain = plan.value(&best) - plan.value(&plan.now());
-        if gain <= self.rules.gain * self.state.caution {
+        let gain = plan.gain(&best);
+        // A trial that shows nothing ends.
+        let tried = std::mem::take(&mut self.state.trying);
+        if gain <= self.rules.gain * self.state.caution && !tried || best == plan.now() {
             return None;
         }
-        self.state.caution *= self.rules.caution;
+        if !tried {
+            self.state.caution *= self.rules.caution;
+        }
         for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&best) {
             if let (Some(outlook), true) = (&candidate.outlook, to != candidate.now) {
                 let own = outlook.ln_speed(to) - outlook.ln_speed(candidate.now);
@@ -243,6 +258,46 @@ impl MapperNext {
             }
         }
         Some(best)
+    }
+
+    /// A trial, where it may be worth it: CPUs go from one application to one other, so that none is left idle, as
+    /// towards the division that would be best if one of them scaled as well as may be.
+    fn explore(&mut self, plan: &Plan<'_>, notes: &mut [Note]) -> Option<Vec<u32>> {
+        let least = plan.value(&plan.now()) + self.config.threshold.ln_1p();
+        let rested = |place: &usize| self.state.learners.at(*place).rests_s <= 0.0;
+        let hopes = (0..notes.len()).filter(rested);
+        let hopes = hopes.filter_map(|place| plan.hope(place));
+        let hope = hopes.max_by(|a, b| a.value.total_cmp(&b.value))?;
+        let worthwhile = Some(hope).filter(|hope| hope.value > least);
+        let transfer = plan.towards(worthwhile?)?;
+        self.state.trying = true;
+        let least_s = self.config.reexplore_every.map_or(0.0, f64::from);
+        self.state.learners.at_mut(hope.place).begin_trial(least_s);
+        let mut counts = plan.now();
+        for (place, to) in [
+            (transfer.giver, counts[transfer.giver] - transfer.cpus),
+            (transfer.taker, counts[transfer.taker] + transfer.cpus),
+        ] {
+            notes[place].reasons.push(Reason::Exploring {
+                from: counts[place],
+                to,
+                bottleneck: Bottleneck::None,
+            });
+            counts[place] = to;
+        }
+        Some(counts)
+    }
+}
+
+/// The CPUs that an application says it needs, if fewer than it holds would do.
+fn needs(app: &AppView<'_>, owed: &Entitlement, held: u32) -> Option<u32> {
+    let least = owed.min.min(owed.fair).max(1);
+    match (app.profile.serial_phase, app.profile.spare_cpus) {
+        (SerialPhase::Open, _) => Some(least),
+        (SerialPhase::None, Some(spare)) if spare > 0 && held > least => {
+            Some(held.saturating_sub(spare).max(least))
+        }
+        (SerialPhase::None, _) => None,
     }
 }
 
@@ -276,12 +331,22 @@ impl AllocationPolicy for MapperNext {
         let moved = learners.fold(false, |any, (place, learner)| {
             any || learner.cpus != accounts.count(place)
         });
-        let changed =
-            came_or_went || moved || self.state.usable != usable || self.state.entitled != entitled;
+        // The count before a serial phase that has begun or ended.
+        let learners = self.state.learners.iter_mut().zip(snapshot.apps);
+        let turns: Vec<Option<u32>> = learners
+            .map(|(learner, app)| learner.follow(app.profile.serial_phase))
+            .collect();
+        let turned = turns.iter().any(Option::is_some);
+        let changed = came_or_went
+            || moved
+            || turned
+            || self.state.usable != usable
+            || self.state.entitled != entitled;
         self.state.usable = usable;
         self.state.entitled.clone_from(&entitled);
         if changed {
             self.state.caution = 1.0;
+            self.state.trying = false;
         }
         if snapshot.trigger == Trigger::Interval {
             self.observe(snapshot);
@@ -304,32 +369,47 @@ impl AllocationPolicy for MapperNext {
                 .as_ref()
                 .zip(reference)
                 .map(|(outlook, p)| outlook.ln_speed_at(p.rate));
+            let margin = match app.profile.bottleneck {
+                Bottleneck::None | Bottleneck::Compute if learner.reports_progress() => {
+                    self.rules.margin
+                }
+                _ => self.rules.doubtful_margin,
+            };
             let candidate = Candidate {
                 outlook,
                 ln_reference,
+                needs: needs(app, &entitled[place], accounts.count(place)),
                 owed: entitled[place],
                 now: accounts.count(place),
-                ln_promise: (app.spec.qos.get().ln() + self.rules.margin).min(0.0),
-                ln_kept: (app.spec.qos.get().ln() + 0.5 * self.rules.margin).min(0.0),
+                ln_promise: (app.spec.qos.get().ln() + margin).min(0.0),
+                ln_kept: (app.spec.qos.get().ln() + 0.5 * margin).min(0.0),
             };
-            // An idle application is not waited for.
+            // One that is idle, or says what it needs, is not waited for.
             let idle = app.profile.activity == Activity::Idle;
-            knowledge.push(if candidate.owed.fixed || idle {
-                Knowledge::Known
-            } else {
-                learner.knowledge(&split, placed(self.state.stage), &self.rules)
-            });
+            knowledge.push(
+                if candidate.owed.fixed || idle || candidate.needs.is_some() {
+                    Knowledge::Known
+                } else {
+                    learner.knowledge(&split, placed(self.state.stage), &self.rules)
+                },
+            );
             candidates.push(candidate);
         }
         let ready = knowledge.iter().all(|k| *k == Knowledge::Known);
 
+        let ended = |app: &AppView<'_>, had: Option<u32>| {
+            let had = had.filter(|_| app.profile.serial_phase.is_none())?;
+            Some(Reason::SerialPhaseEnded { had })
+        };
         let mut notes: Vec<Note> = candidates
             .iter()
             .zip(snapshot.apps)
-            .map(|(candidate, app)| Note {
+            .zip(turns)
+            .map(|((candidate, app), had)| Note {
                 fair: candidate.owed.fair,
                 reasons: accounting::begin(app, candidate.owed.fair, usable)
                     .into_iter()
+                    .chain(ended(app, had))
                     .collect(),
                 ..Note::default()
             })
@@ -347,7 +427,7 @@ impl AllocationPolicy for MapperNext {
                 Stage::Dividing => plan.best().unwrap_or_else(fair),
                 Stage::Reference | Stage::Fallen => fair(),
             })
-        } else if decides && before == Stage::Dividing && self.is_to_inspect(&candidates) {
+        } else if decides && before == Stage::Dividing && self.is_to_inspect(&candidates, region) {
             self.state.stage = Stage::Reference;
             Some(fair())
         } else if decides && before == Stage::Reference {
@@ -355,6 +435,7 @@ impl AllocationPolicy for MapperNext {
             Some(plan.best().unwrap_or_else(fair))
         } else if decides && before == Stage::Dividing {
             self.choose(&candidates, &plan, &mut notes)
+                .or_else(|| self.explore(&plan, &mut notes))
         } else {
             None
         };
@@ -386,7 +467,10 @@ impl AllocationPolicy for MapperNext {
             let learner = self.state.learners.at_mut(place);
             learner.decide(count);
             note.by_node = by_node;
+            let tries = |r: &Reason| matches!(r, Reason::Exploring { .. });
             note.state = match knowledge[place] {
+                _ if note.reasons.iter().any(tries) => "exploring",
+                Knowledge::Measuring if self.state.trying => "exploring",
                 Knowledge::Known => "steady",
                 Knowledge::Measuring => "measuring",
             };

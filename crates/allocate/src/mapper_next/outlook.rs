@@ -8,17 +8,26 @@
 //! needed; and a program whose threads wait for each other's data gains when they all fit into one region
 //! of the machine [SAM-MPH §4.4], which no measurement at a greater count can show.
 
-use super::tally::Split;
+use super::tally::{RatePoint, Split};
 use super::universal::Universal;
 
-/// Share of its CPUs that a program keeps busy in its parallel part when it can use more.
-const USED: f64 = 0.9;
+/// Standard errors by which a power may be off, and the error from which it is worth a trial.
+const DOUBT: f64 = 2.0;
+const IN_DOUBT: f64 = 0.05;
+/// A power below which fewer CPUs are better, which ends somewhere.
+const PEAK: f64 = -0.05;
 
 /// What is expected where nothing was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Expectations {
-    /// The power of the count by which a rate grows.
+    /// The power of the count by which a rate grows beyond the counts that were measured.
     pub(crate) power: f64,
+    /// The power by which it falls below them: work that keeps CPUs busy takes longer in proportion.
+    below: f64,
+    /// The least power that is expected of fewer CPUs, whatever was measured.
+    least: f64,
+    /// How far off these powers may be, as a standard deviation.
+    spread: f64,
     /// Gain of a program that comes to fit into one region.
     region_gain: f64,
     /// Times the busy CPUs that are still needed when some stay idle.
@@ -29,6 +38,9 @@ impl Default for Expectations {
     fn default() -> Self {
         Self {
             power: 0.8,
+            below: 1.0,
+            least: 0.02,
+            spread: 0.4,
             region_gain: 1.1,
             headroom: 2.0,
         }
@@ -40,7 +52,11 @@ impl Default for Expectations {
 pub(crate) struct Outlook {
     knots: Vec<Knot>,
     serial_per_work: f64,
-    /// Powers by which the rate goes on below and above the knots.
+    /// Powers by which the rate goes on below the knots, as far again as they reach and at least to half the least one;
+    /// below that; and above the knots.
+    near: f64,
+    near_error: f64,
+    reach: f64,
     below: f64,
     above: f64,
     /// The law that replaces all that.
@@ -52,6 +68,35 @@ pub(crate) struct Outlook {
 struct Knot {
     ln_cpus: f64,
     ln_rate: f64,
+    /// How far off the rate may be, against that of the best known knot.
+    error: f64,
+}
+
+impl Knot {
+    /// The rate at a count. The measured difference from the best known count is believed as far as it is sure, and
+    /// what is expected otherwise.
+    fn between(surest: &RatePoint, point: &RatePoint, expected: &Expectations) -> Self {
+        let ln_cpus = f64::from(point.cpus).ln();
+        let distance = ln_cpus - f64::from(surest.cpus).ln();
+        let power = if distance < 0.0 {
+            expected.below
+        } else {
+            expected.power
+        };
+        let variance = point.error.powi(2) + surest.error.powi(2);
+        let prior = (expected.spread * distance).powi(2);
+        let believed = if prior > 0.0 {
+            prior / (prior + variance)
+        } else {
+            0.0
+        };
+        let measured = (point.rate / surest.rate).ln();
+        Self {
+            ln_cpus,
+            ln_rate: surest.rate.ln() + believed * measured + (1.0 - believed) * power * distance,
+            error: (believed * variance).sqrt(),
+        }
+    }
 }
 
 /// The power of the count by which the rate goes from one knot to the next.
@@ -79,28 +124,29 @@ pub(crate) struct Hints {
 impl Outlook {
     /// The outlook of a split; `None` when no rate is known.
     pub(crate) fn new(split: &Split, hints: Hints, expected: &Expectations) -> Option<Self> {
+        let by_error = |a: &&RatePoint, b: &&RatePoint| a.error.total_cmp(&b.error);
+        let surest = split.points.iter().min_by(by_error)?;
         let mut knots: Vec<Knot> = split
             .points
             .iter()
-            .map(|p| Knot {
-                ln_cpus: f64::from(p.cpus).ln(),
-                ln_rate: p.rate.ln(),
-            })
+            .map(|p| Knot::between(surest, p, expected))
             .collect();
         let least = split.points.first()?;
-        let needed = (least.width * expected.headroom).max(1.0);
-        if needed < f64::from(least.cpus) {
-            let idle = Knot {
-                ln_cpus: needed.ln(),
-                ln_rate: knots[0].ln_rate,
-            };
-            knots.insert(0, idle);
-        }
         let most = split.points.last()?;
         let grows = match knots.as_slice() {
-            _ if most.width < USED * f64::from(most.cpus) => 0.0,
+            _ if most.usable < most.cpus => 0.0,
             [.., before, end] => power(*before, *end).clamp(0.0, expected.power),
             _ => expected.power,
+        };
+        let [near, near_error, reach] = match knots.as_slice() {
+            [first, second, ..] if power(*first, *second) > PEAK => {
+                let near = power(*first, *second).clamp(expected.least, expected.below);
+                let error = first.error.hypot(second.error) / (second.ln_cpus - first.ln_cpus);
+                let span = knots[knots.len() - 1].ln_cpus - first.ln_cpus;
+                [near, error, span.max(std::f64::consts::LN_2)]
+            }
+            [_] => [expected.below, f64::INFINITY, std::f64::consts::LN_2],
+            _ => [expected.below, 0.0, 0.0],
         };
         if let Some(region) = hints.together_within
             && region < least.cpus
@@ -109,6 +155,7 @@ impl Outlook {
             let near = Knot {
                 ln_cpus,
                 ln_rate: knots[0].ln_rate + expected.region_gain.ln(),
+                error: 0.0,
             };
             knots.retain(|k| k.ln_cpus > ln_cpus);
             knots.insert(0, near);
@@ -116,13 +163,32 @@ impl Outlook {
         Some(Self {
             knots,
             serial_per_work: split.serial_per_work,
-            below: expected.power,
+            near,
+            near_error,
+            reach,
+            below: expected.below,
             above: grows,
             universal: match hints.law {
                 Law::Powers => None,
                 Law::Universal => Universal::fit(split, expected.power),
             },
         })
+    }
+
+    /// The same if fewer CPUs were as good, and more as good, as may be; `None` where that is known.
+    pub(crate) fn hopeful(&self) -> Option<Self> {
+        let never_moved = self.near_error.is_infinite();
+        let hopeful = || Self {
+            near: (self.near - DOUBT * self.near_error).max(0.0),
+            below: if never_moved { 0.0 } else { self.below },
+            above: if never_moved && self.above > 0.0 {
+                1.0
+            } else {
+                self.above
+            },
+            ..self.clone()
+        };
+        (self.near_error > IN_DOUBT).then(hopeful)
     }
 
     pub(crate) fn ln_speed(&self, cpus: u32) -> f64 {
@@ -132,6 +198,16 @@ impl Outlook {
     /// The logarithm of the speed at a parallel rate.
     pub(crate) fn ln_speed_at(&self, rate: f64) -> f64 {
         -(self.serial_per_work + 1.0 / rate.max(f64::MIN_POSITIVE)).ln()
+    }
+
+    /// How far off the speed at a measured count may be, relative to that at the best known one.
+    pub(crate) fn error(&self, cpus: u32) -> f64 {
+        let ln_cpus = f64::from(cpus.max(1)).ln();
+        let at = |k: &&Knot| (k.ln_cpus - ln_cpus).abs() < 1e-9;
+        let knot = self.knots.iter().find(at);
+        // Only the parallel part of the time is in doubt.
+        let speed = self.ln_speed(cpus) - self.ln_rate(cpus);
+        knot.map_or(0.0, |k| k.error * speed.exp())
     }
 
     pub(crate) fn ln_rate(&self, cpus: u32) -> f64 {
@@ -144,13 +220,26 @@ impl Outlook {
         let last = knots.len() - 1;
         if after == 0 {
             let first = knots[0];
-            first.ln_rate - self.below * (first.ln_cpus - ln_cpus)
+            let distance = first.ln_cpus - ln_cpus;
+            let near = distance.min(self.reach);
+            first.ln_rate - self.near * near - self.below * (distance - near)
         } else if after > last {
             let end = knots[last];
             end.ln_rate + self.above * (ln_cpus - end.ln_cpus)
         } else {
             let (a, b) = (knots[after - 1], knots[after]);
-            a.ln_rate + power(a, b) * (ln_cpus - a.ln_cpus)
+            let straight = a.ln_rate + power(a, b) * (ln_cpus - a.ln_cpus);
+            // Curves that bend do so downwards: half as far as those on both sides let it.
+            let before = match after {
+                1 => self.below,
+                _ => power(knots[after - 2], a),
+            };
+            let beyond = knots
+                .get(after + 1)
+                .map_or(self.above, |next| power(b, *next));
+            let from_a = a.ln_rate + before * (ln_cpus - a.ln_cpus);
+            let from_b = b.ln_rate - beyond * (b.ln_cpus - ln_cpus);
+            straight.midpoint(from_a.min(from_b).max(straight))
         }
     }
 }
@@ -177,12 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_stay_idle_are_not_missed() {
-        let mut idle = split(&[(40, 9.0)], 0.0);
-        idle.points[0].width = 9.0;
-        assert!((speed(&idle, Hints::default(), 20) - 9.0).abs() < 1e-9);
-        assert!(speed(&idle, Hints::default(), 10) < 9.0);
-        assert!((speed(&idle, Hints::default(), 60) - 9.0).abs() < 1e-9);
+    fn more_than_there_are_threads_brings_nothing() {
+        let mut few = split(&[(40, 9.0)], 0.0);
+        few.points[0].usable = 20;
+        let at = |cpus| speed(&few, Hints::default(), cpus);
+        assert!((at(60) - 9.0).abs() < 1e-9);
+        assert!(at(10) < 9.0);
+    }
+
+    #[test]
+    fn what_scatters_is_believed_as_far_as_it_is_sure() {
+        let fall = |error| {
+            let both = Split::of(&[(2, 6.0), (4, 10.0)], error, 0.0);
+            speed(&both, Hints::default(), 4) / speed(&both, Hints::default(), 2)
+        };
+        assert!((fall(1e-6) - 10.0 / 6.0).abs() < 1e-6);
+        // Of nothing but noise it expects what it expects of any program.
+        assert!((fall(10.0) - 2.0_f64.powf(0.8)).abs() < 0.01);
+        assert!(fall(0.1) < 10.0 / 6.0 + 0.08);
     }
 
     #[test]

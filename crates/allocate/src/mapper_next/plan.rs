@@ -10,6 +10,8 @@ use crate::entitlement::Entitlement;
 
 /// The weight of a shortfall of the promise against a gain.
 const BROKEN: f64 = 1e3;
+/// Standard errors by which a promise must be missed to count as broken.
+const DOUBT: f64 = 2.0;
 /// The value of staying, so that no application moves for nothing.
 const STAYING: f64 = 1e-3;
 
@@ -26,12 +28,18 @@ pub(crate) struct Candidate {
     pub(crate) ln_kept: f64,
     /// Logarithm of its speed under the static fair share, on the scale of the outlook, once known.
     pub(crate) ln_reference: Option<f64>,
+    /// The CPUs that it says it needs, for it has a serial part or CPUs to spare.
+    pub(crate) needs: Option<u32>,
 }
 
 impl Candidate {
-    fn limits(&self) -> Limits {
-        match self.outlook {
-            Some(_) if !self.owed.fixed => {
+    pub(crate) fn limits(&self) -> Limits {
+        match (self.needs, &self.outlook) {
+            (Some(needs), _) if !self.owed.fixed => Limits {
+                least: needs,
+                most: needs,
+            },
+            (None, Some(_)) if !self.owed.fixed => {
                 let least = self.owed.min.min(self.owed.fair).max(1);
                 Limits {
                     least,
@@ -45,20 +53,50 @@ impl Candidate {
         }
     }
 
+    /// By how much a count falls short of the promise, as a logarithm.
+    fn shortfall(&self, outlook: &Outlook, cpus: u32) -> f64 {
+        if cpus == self.owed.fair && self.ln_reference.is_none() {
+            return 0.0;
+        }
+        let fair = self
+            .ln_reference
+            .unwrap_or_else(|| outlook.ln_speed(self.owed.fair));
+        let floor = if cpus == self.now {
+            // The speed under the static fair share is measured for long enough.
+            let doubt = match self.ln_reference {
+                Some(_) => 0.0,
+                None => outlook.error(cpus).max(outlook.error(self.owed.fair)),
+            };
+            fair + self.ln_kept - DOUBT * doubt
+        } else {
+            fair + self.ln_promise
+        };
+        (floor - outlook.ln_speed(cpus)).max(0.0)
+    }
+
     fn value(&self, cpus: u32) -> f64 {
-        let Some(outlook) = &self.outlook else {
+        let (Some(outlook), None) = (&self.outlook, self.needs) else {
             return 0.0;
         };
-        let speed = outlook.ln_speed(cpus);
-        let broken = match self.ln_reference {
-            Some(reference) if cpus == self.now => (reference + self.ln_kept - speed).max(0.0),
-            Some(reference) => (reference + self.ln_promise - speed).max(0.0),
-            None if cpus == self.owed.fair => 0.0,
-            None => (outlook.ln_speed(self.owed.fair) + self.ln_promise - speed).max(0.0),
-        };
         let stays = if cpus == self.now { STAYING } else { 0.0 };
-        self.owed.weight * (speed + stays) - BROKEN * broken
+        self.owed.weight * (outlook.ln_speed(cpus) + stays) - BROKEN * self.shortfall(outlook, cpus)
     }
+}
+
+/// What an application would be given if it scaled as well as may be, and what that would be worth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hope {
+    pub(crate) place: usize,
+    cpus: u32,
+    pub(crate) value: f64,
+}
+
+/// CPUs of one application for another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) giver: usize,
+    pub(crate) taker: usize,
+    pub(crate) cpus: u32,
 }
 
 /// The CPUs, those among whom they are divided, and how.
@@ -84,6 +122,51 @@ impl Plan<'_> {
         }
     }
 
+    /// The best division if an application scaled as well as may be; `None` where that is known better.
+    pub(crate) fn hope(&self, place: usize) -> Option<Hope> {
+        let mut candidates = self.candidates.to_vec();
+        candidates[place].outlook = Some(self.candidates[place].outlook.as_ref()?.hopeful()?);
+        let hopeful = Plan {
+            candidates: &candidates,
+            ..*self
+        };
+        let best = hopeful.best()?;
+        Some(Hope {
+            place,
+            cpus: best[place],
+            value: hopeful.value(&best),
+        })
+    }
+
+    /// The transfer that shows most of a hope: as many CPUs as the giver can do without, should all of them count, and
+    /// at least one; to or from the application that gains most or loses least by it.
+    pub(crate) fn towards(&self, hope: Hope) -> Option<Transfer> {
+        let Hope { place, cpus, .. } = hope;
+        let now = self.candidates[place].now;
+        let others = (0..self.candidates.len()).filter(|other| *other != place);
+        let pairs = others.map(|other| match cpus < now {
+            true => [place, other],
+            false => [other, place],
+        });
+        let transfers = pairs.filter_map(|[giver, taker]| {
+            let (from, to) = (&self.candidates[giver], &self.candidates[taker]);
+            let harmless = (-from.ln_promise.exp_m1() * f64::from(from.now)) as u32;
+            let cpus = harmless.clamp(1, now.abs_diff(cpus).max(1));
+            let least = from.limits().least;
+            if from.now < least + cpus || to.now + cpus > to.limits().most {
+                return None;
+            }
+            let gain = to.value(to.now + cpus) - to.value(to.now);
+            let loss = from.value(from.now) - from.value(from.now - cpus);
+            // What is hoped for is not to be held against it.
+            let worth = if giver == place { gain } else { -loss };
+            let transfer = Transfer { giver, taker, cpus };
+            Some((transfer, worth))
+        });
+        let best = transfers.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(best.0)
+    }
+
     /// The value of the static fair share, once measured.
     pub(crate) fn reference(&self) -> Option<f64> {
         if self.candidates.iter().all(|c| c.ln_reference.is_none()) {
@@ -91,7 +174,7 @@ impl Plan<'_> {
         }
         // One that leaves CPUs idle there has no reference; it has its expected speed.
         let each = self.candidates.iter().filter_map(|c| {
-            let outlook = c.outlook.as_ref()?;
+            let outlook = c.outlook.as_ref().filter(|_| c.needs.is_none())?;
             let speed = c
                 .ln_reference
                 .unwrap_or_else(|| outlook.ln_speed(c.owed.fair));
@@ -103,6 +186,18 @@ impl Plan<'_> {
     fn weights(&self) -> f64 {
         let sum: f64 = self.candidates.iter().map(|c| c.owed.weight).sum();
         sum.max(f64::MIN_POSITIVE)
+    }
+
+    /// Relative gain of the geometric mean of those whose count changes.
+    pub(crate) fn gain(&self, counts: &[u32]) -> f64 {
+        let changed = |(c, count): &(&Candidate, &u32)| c.now != **count;
+        let changed = self.candidates.iter().zip(counts).filter(changed);
+        let [mut gain, mut weights] = [0.0; 2];
+        for (candidate, &count) in changed {
+            gain += candidate.value(count) - candidate.value(candidate.now);
+            weights += candidate.owed.weight;
+        }
+        gain / weights.max(f64::MIN_POSITIVE)
     }
 
     /// Weighted mean of all values: a difference of two is the relative gain of the geometric mean.
@@ -135,6 +230,7 @@ mod tests {
             ln_promise: 0.85_f64.ln(),
             ln_kept: 0.85_f64.ln(),
             ln_reference: None,
+            needs: None,
         }
     }
 

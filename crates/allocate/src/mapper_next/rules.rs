@@ -8,17 +8,19 @@ use super::outlook::{Expectations, Law};
 pub struct Rules {
     /// Weight that what is known of a count keeps for a second.
     pub kept_per_s: f64,
-    /// Relative standard error up to which a rate is known.
+    /// Standard error of the parallel share up to which a count is known.
     pub known: f64,
-    /// Seconds at a count before a rate is known.
+    /// Relative errors up to which one interval at a count tells enough, once another count is known.
+    pub alike: f64,
+    /// Intervals at a count before it is known.
+    pub seen: u32,
+    /// The same in seconds.
     pub seen_s: f64,
     /// Seconds under the static fair share before a speed there is known.
     pub reference_s: f64,
     /// Seconds after which a mix is measured under the static fair share: a program that shares much
     /// loses half there, which is to be a small part of the run.
     pub reference_after_s: f64,
-    /// Seconds of parallel work there before a rate is known.
-    pub worked_s: f64,
     /// Seconds after which a rate is taken as it is.
     pub patience_s: f64,
     /// Mean relative gain that a division must promise to be adopted.
@@ -31,6 +33,8 @@ pub struct Rules {
     pub falls_for: f64,
     /// Relative margin above the promise for wrong predictions; half of it at the measured count.
     pub margin: f64,
+    /// The same where performance is not what the program reports, or depends on caches and memory that others share.
+    pub doubtful_margin: f64,
     /// What is expected where nothing was measured.
     pub(crate) expected: Expectations,
     /// The parts in use.
@@ -45,7 +49,7 @@ impl Rules {
             ..Self::default()
         };
         match parts {
-            Parts::NoMargin => rules.margin = 0.0,
+            Parts::NoMargin => (rules.margin, rules.doubtful_margin) = (0.0, 0.0),
             Parts::NoHeadroom => rules.expected.headroom = f64::INFINITY,
             _ => {}
         }
@@ -57,16 +61,18 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             kept_per_s: 0.95,
-            known: 0.02,
-            seen_s: 3.0,
+            known: 0.1,
+            alike: 0.03,
+            seen: 2,
+            seen_s: 1.5,
             reference_s: 5.0,
             reference_after_s: 60.0,
-            worked_s: 1.5,
             patience_s: 8.0,
             gain: 0.01,
-            caution: 1.5,
+            caution: 1.25,
             calming_per_s: 0.02,
-            margin: 0.1,
+            margin: 0.02,
+            doubtful_margin: 0.1,
             falls_for: 0.05,
             expected: Expectations::default(),
             parts: Parts::All,

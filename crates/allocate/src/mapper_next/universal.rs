@@ -11,8 +11,7 @@
 
 use super::tally::{RatePoint, Split};
 
-/// Relative error of a rate whose error is not known; the least that any has; and that of an expectation.
-const UNKNOWN: f64 = 0.05;
+/// The least relative error of a rate; and that of an expectation.
 const LEAST: f64 = 0.005;
 const EXPECTED: f64 = 0.15;
 
@@ -29,7 +28,7 @@ impl Universal {
             (cpus, from.rate * times.powf(power), EXPECTED)
         };
         let known = split.points.iter().map(|p| {
-            let error = p.error.unwrap_or(UNKNOWN).max(LEAST);
+            let error = p.error.max(LEAST);
             (f64::from(p.cpus), p.rate, error)
         });
         let seen = known.chain([guess(first, 0.5), guess(last, 2.0)]);

@@ -191,13 +191,15 @@ impl World {
     }
 
     pub fn arrive_as(&mut self, curve: Curve, adjust: impl FnOnce(&mut AppSpec)) -> AppId {
+        self.arrive_with(curve, |app| adjust(&mut app.spec))
+    }
+
+    pub fn arrive_with(&mut self, curve: Curve, adjust: impl FnOnce(&mut App)) -> AppId {
         let id = AppId(self.next);
         self.next += 1;
-        let mut spec = AppSpec::named(AppName::new(&format!("a{}", id.0)).unwrap());
-        adjust(&mut spec);
-        self.apps.push(App {
+        let mut app = App {
             id,
-            spec,
+            spec: AppSpec::named(AppName::new(&format!("a{}", id.0)).unwrap()),
             held: CpuSet::new(),
             curve,
             counted: None,
@@ -207,7 +209,9 @@ impl World {
             busy: None,
             done: 0.0,
             used_ns: 0.0,
-        });
+        };
+        adjust(&mut app);
+        self.apps.push(app);
         self.decide(Trigger::Membership);
         id
     }
