@@ -5,6 +5,7 @@
 use clap::{Parser, Subcommand};
 
 mod laboratory;
+mod python;
 mod task_dist;
 mod task_fuzz;
 mod task_install;

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place.
+//! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place, or a Python [`wheel`].
 //!
 //! The files are laid out below `tree`; `cargo deb` packs that folder as `deploy/debian/Cargo.toml` says, and `cargo
 //! about` lists crates and licences. The same source and toolchain shall give the same package in any folder (a nightly
@@ -16,6 +16,8 @@ use crate::task_install::{self, Folders, SONAME};
 use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace::{self, output, run as run_shown, tool};
 
+pub(crate) mod wheel;
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What of `deploy/debian` lies beside the tree when it is packed.
@@ -28,12 +30,15 @@ const BESIDE: [&str; 6] = [
     "triggers",
 ];
 
-/// Makes a Debian package
+/// Makes a Debian package, or a Python wheel
 ///
 /// Builds everything and packs programs, libraries, units, configuration, manual pages and completions.
 /// Installed, it is enabled and started; purged, nothing is left.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Make a Python wheel, which users without root install with pip or pipx
+    #[arg(long, conflicts_with_all = ["lint", "revision"])]
+    wheel: bool,
     /// Put the package here [default: dist in cargo's folder]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -54,6 +59,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let mut purposes = vec![Purpose::Build, Purpose::Package];
     purposes.extend(args.lint.then_some(Purpose::Lint));
+    purposes.extend(args.wheel.then_some(Purpose::Python));
     task_setup::require(&purposes, consent)?;
     let target = workspace::target_dir();
     if args.built.is_none() {
@@ -62,7 +68,10 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     }
     let built = args.built.clone().unwrap_or_else(|| target.join("release"));
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
-    let package = pack(&built, args.revision, &out)?;
+    let package = match args.wheel {
+        true => wheel::pack(&built, &out)?,
+        false => pack(&built, args.revision, &out)?,
+    };
     if args.lint {
         eprintln!("checking with lintian");
         let mut lintian = Command::new("lintian");
@@ -79,9 +88,14 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let content = fs::read(&package)?;
     println!("{}", package.display());
     eprintln!(
-        "{:.1} MB, SHA-256 {:x}; install it with: sudo apt install {}",
+        "{:.1} MB, SHA-256 {:x}; install it with: {} {}",
         content.len() as f64 / 1e6,
         Sha256::digest(&content),
+        if args.wheel {
+            "pipx install"
+        } else {
+            "sudo apt install"
+        },
         std::path::absolute(&package)?.display()
     );
     Ok(())
@@ -116,17 +130,22 @@ fn crates(template: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// The time that everything in a package has, in seconds since 1970.
+fn source_date() -> anyhow::Result<String> {
+    std::env::var("SOURCE_DATE_EPOCH").or_else(|_| {
+        let mut git = Command::new("git");
+        git.current_dir(workspace::root());
+        let date = output(git.args(["log", "-1", "--format=%ct"]))
+            .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?;
+        Ok(date.trim().to_owned())
+    })
+}
+
 /// Packs what was built in the folder `built` into the folder `out`; gives the package's path.
 fn pack(built: &Path, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBuf> {
     let line = |command: &mut Command| anyhow::Ok(output(command)?.trim().to_owned());
     let said = |program: &str, arguments: &[&str]| line(Command::new(program).args(arguments));
-    let mut git = Command::new("git");
-    git.current_dir(workspace::root());
-    let date = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(date) => date,
-        Err(_) => line(git.args(["log", "-1", "--format=%ct"]))
-            .context("no commit to take the time from: set SOURCE_DATE_EPOCH")?,
-    };
+    let date = source_date()?;
     fs::create_dir_all(out)?;
     let work =
         tempfile::tempdir_in(out).with_context(|| format!("make a folder in {}", out.display()))?;

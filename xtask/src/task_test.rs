@@ -15,7 +15,7 @@ use fs_err as fs;
 
 use crate::laboratory::Program;
 use crate::task_setup::{self, Consent, Purpose};
-use crate::{task_tidy, workspace};
+use crate::{python, task_tidy, workspace};
 
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
@@ -39,7 +39,10 @@ pub(crate) struct Args {
 impl Args {
     fn stages(&self) -> Vec<Stage> {
         let is_chosen = |stage: &Stage| {
-            let is_slow = matches!(stage, Stage::Conformance | Stage::Guest | Stage::Book);
+            let is_slow = matches!(
+                stage,
+                Stage::Conformance | Stage::Guest | Stage::Book | Stage::Python
+            );
             let left_out = (self.quick && is_slow) || (self.no_vm && *stage == Stage::Guest);
             !left_out && (self.only.is_empty() || self.only.contains(stage))
         };
@@ -111,6 +114,8 @@ enum Stage {
     Tidy,
     /// Unit, property, golden and command line tests
     Tests,
+    /// The wheel, the Python package and the examples
+    Python,
     /// The book
     Book,
     /// OpenMP programs while their CPUs change
@@ -137,6 +142,7 @@ impl Stage {
             Self::Format | Self::Tidy | Self::Book => &[],
             Self::Lints => &[Purpose::Build],
             Self::Tests | Self::Conformance => &[Purpose::Build, Purpose::Clang, Purpose::Tests],
+            Self::Python => &[Purpose::Build, Purpose::Package, Purpose::Python],
             Self::Guest => Purpose::GUEST,
         }
     }
@@ -158,6 +164,10 @@ impl Stage {
             // The workspace's default members are the product.
             Self::Tests if quick => command.args(["test", "--locked", "--no-fail-fast"]),
             Self::Tests => command.args(["test", "--locked", "--no-fail-fast", "--workspace"]),
+            Self::Python => {
+                command = python::tests()?;
+                &mut command
+            }
             Self::Book => {
                 // Where the links lead is checked by tidy.
                 command = Command::new(workspace::tool(
@@ -179,7 +189,7 @@ impl Stage {
         let mut ran = Ran::new(run_command(command.current_dir(workspace::root()), output)?);
         match self {
             Self::Tests => ran.count_summaries(output),
-            Self::Conformance | Self::Guest => {
+            Self::Conformance | Self::Guest | Self::Python => {
                 let counted = ran.count_closing_line(output);
                 counted.context("no closing line with counts")?;
             }
