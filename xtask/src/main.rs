@@ -4,6 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod environment;
 mod laboratory;
 mod python;
 mod task_dist;

@@ -11,8 +11,8 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use fs_err as fs;
 
-use super::{PROGRAMS, VERSION, crates, install_documents, source_date, strip, write};
-use crate::python;
+use super::contents::{PROGRAMS, VERSION, crates, install_documents, source_date, strip, write};
+use crate::environment;
 use crate::task_install::SONAME;
 use crate::workspace::{self, output};
 
@@ -35,7 +35,7 @@ const OF_THE_SYSTEM: [&str; 9] = [
 /// Packs what was built in the folder `built` into the folder `out`; gives the wheel's path.
 pub(crate) fn pack(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
     let root = workspace::root();
-    let tools = python::environment("requirements-wheel.txt")?;
+    let tools = environment::with("requirements-wheel.txt")?;
     fs::create_dir_all(out)?;
     let work = tempfile::tempdir_in(out)?;
     let tree = work.path().join("tree");
