@@ -27,6 +27,8 @@ const LATER: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// A daemon that dies whenever it is started is left alone after so many.
 const MOST_STARTS: u32 = 3;
+/// The next daemon has no lease of this launcher, and closes a connection that is silent for a minute.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 /// Longer than any program runs.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
@@ -80,12 +82,16 @@ impl<'a> DaemonWatch<'a> {
         client: &mut Client,
         supervisor: &mut Supervisor,
     ) -> anyhow::Result<Ending> {
+        let mut pause = FOREVER;
         loop {
-            match supervisor.until_readable(client.as_fd(), Instant::now() + FOREVER)? {
+            match supervisor.until_readable(client.as_fd(), Instant::now() + pause)? {
                 Event::Ended(ending) => return Ok(ending),
-                Event::Late => continue,
-                Event::Readable => {}
+                // It is not asked before it has shown that it answers.
+                Event::Late if pause == FOREVER => continue,
+                Event::Late if client.report(self.granted.app).is_ok() => continue,
+                Event::Late | Event::Readable => {}
             }
+            pause = SIGN_OF_LIFE;
             let mut lost = Lost {
                 since: Instant::now(),
                 said: false,

@@ -9,6 +9,7 @@ use mapper_control::Client;
 use mapper_control::schema::ReportReply;
 use mapper_manual::wording;
 use mapper_model::AppId;
+use nix::unistd::{getpgrp, tcgetpgrp};
 use std::fs::File;
 use std::io::{IsTerminal, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,9 +28,12 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    /// By default there is a line on a terminal.
+    /// By default there is a line on a terminal, for a program in the foreground.
     pub(crate) fn on_terminal() -> Option<Self> {
-        std::io::stderr().is_terminal().then_some(Self::Line)
+        let stderr = std::io::stderr();
+        // In the background it would disturb what is in the foreground.
+        let in_background = || tcgetpgrp(&stderr).is_ok_and(|group| group != getpgrp());
+        (stderr.is_terminal() && !in_background()).then_some(Self::Line)
     }
 
     /// How long a daemon may take to answer; the program's end has to be passed on.
