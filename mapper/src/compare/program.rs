@@ -75,7 +75,7 @@ pub(crate) struct Ended {
     pub(crate) promise: Promise,
 }
 
-/// In how many intervals the promise of a program was judged, and broken.
+/// In how many intervals the promise of a program was judged, and broken; in none where nothing is known of it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub(crate) struct Promise {
     pub(crate) judged_intervals: u64,

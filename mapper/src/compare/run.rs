@@ -16,6 +16,8 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end of a program is awaited in the daemon's history.
+const AWAITED: Duration = Duration::from_secs(1);
 /// Lines of what a program wrote that are shown when it fails.
 const SHOWN_LINES: usize = 10;
 
@@ -76,22 +78,32 @@ impl Launcher {
         command
     }
 
-    /// How the promises of the programs were kept that ended within the last `span`.
-    fn promises(&self, programs: &[Program], span: Duration) -> anyhow::Result<Vec<Promise>> {
-        let history = Client::connect(&socket_path(self.socket.as_deref()), PATIENCE)
-            .and_then(|mut client| client.history())
-            .context("ask the daemon how the promises were kept")?;
-        let promise = |program: &Program| {
-            let mut ended = history.ended.iter();
-            let ended = ended.find(|ended| {
-                ended.name == program.name && u128::from(ended.ended_ago_ns) < span.as_nanos()
-            });
-            ended.map_or_else(Promise::default, |ended| Promise {
-                judged_intervals: ended.account.judged_intervals,
-                below: ended.account.violations,
-            })
-        };
-        Ok(programs.iter().map(promise).collect())
+    /// How the promises of the programs were kept that started at `started` and have ended. Ends are processed
+    /// together, so that the daemon may know of one a little later; of a program with children that go on it does not.
+    fn promises(&self, programs: &[Program], started: Instant) -> anyhow::Result<Vec<Promise>> {
+        let asked = Instant::now();
+        loop {
+            let history = Client::connect(&socket_path(self.socket.as_deref()), PATIENCE)
+                .and_then(|mut client| client.history())
+                .context("ask the daemon how the promises were kept")?;
+            let span_ns = started.elapsed().as_nanos();
+            let of = |program: &Program| {
+                let mut ended = history.ended.iter();
+                let ended = ended.find(|ended| {
+                    ended.name == program.name && u128::from(ended.ended_ago_ns) < span_ns
+                })?;
+                Some(Promise {
+                    judged_intervals: ended.account.judged_intervals,
+                    below: ended.account.violations,
+                })
+            };
+            let promises: Vec<_> = programs.iter().map(of).collect();
+            if promises.iter().all(Option::is_some) || asked.elapsed() > AWAITED {
+                let known = promises.into_iter();
+                return Ok(known.map(Option::unwrap_or_default).collect());
+            }
+            std::thread::sleep(AWAITED / 10);
+        }
     }
 }
 
@@ -120,7 +132,7 @@ pub(crate) fn together(
             .collect()
     });
     let promises = match setting {
-        Setting::Mapper => launcher.promises(programs, started.elapsed())?,
+        Setting::Mapper => launcher.promises(programs, started)?,
         Setting::Plain | Setting::Passive => vec![Promise::default(); programs.len()],
     };
     let all = programs.iter().zip(ended).zip(promises);

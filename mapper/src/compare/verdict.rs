@@ -143,8 +143,10 @@ pub(crate) struct Speedup {
 pub(crate) enum Effect {
     /// In every round.
     Faster,
-    /// Not in every round, or not enough to be noticed.
+    /// Too little to be noticed.
     NoDifference,
+    /// In some rounds only.
+    Unclear,
     /// In every round.
     Slower,
 }
@@ -154,7 +156,8 @@ impl Speedup {
         match self {
             _ if self.least > 1.0 + MARGIN => Effect::Faster,
             _ if self.most < 1.0 - MARGIN => Effect::Slower,
-            _ => Effect::NoDifference,
+            _ if (self.median - 1.0).abs() <= 2.0 * MARGIN => Effect::NoDifference,
+            _ => Effect::Unclear,
         }
     }
 }
@@ -254,7 +257,8 @@ pub(super) mod tests {
         };
         assert_eq!(effect([2.0, 3.0, 2.5]), Effect::Faster);
         assert_eq!(effect([0.5, 0.9, 0.8]), Effect::Slower);
-        assert_eq!(effect([2.0, 3.0, 0.99]), Effect::NoDifference);
+        assert_eq!(effect([2.0, 3.0, 0.99]), Effect::Unclear);
+        assert_eq!(effect([0.9, 1.0, 1.3]), Effect::NoDifference);
         assert_eq!(effect([1.01, 1.01, 1.01]), Effect::NoDifference);
     }
 

@@ -91,12 +91,14 @@ fn sentences(comparison: &Comparison) -> [String; 4] {
         Effect::Faster => format!("{who} {plain}."),
         Effect::NoDifference => format!("mapper makes no difference here: {plain}."),
         Effect::Slower => format!("mapper is slower here: {plain}."),
+        Effect::Unclear => format!("The times vary too much to tell; try more --runs: {plain}."),
     };
     let passive = in_words(comparison.over_passive, "with passive waiting");
     let second = match comparison.over_passive.effect() {
         Effect::Faster => format!("It is {passive}."),
         Effect::NoDifference => format!("Passive waiting does as much: it is {passive}."),
         Effect::Slower => format!("Passive waiting does better: it is {passive}."),
+        Effect::Unclear => format!("It is {passive}: too varied to tell."),
     };
     [first, second, promises(programs), outputs(programs)]
 }
@@ -116,27 +118,31 @@ fn in_words(speedup: Speedup, other: &str) -> String {
 }
 
 fn promises(programs: &[Compared]) -> String {
-    let broken = programs.iter().filter(|program| program.promise.below > 0);
-    let broken: Vec<_> = broken
-        .map(|program| {
-            let Promise {
-                below,
-                judged_intervals,
-            } = program.promise;
-            format!(
-                "{} was below its promise in {below} of {judged_intervals} intervals.",
-                program.name
-            )
-        })
-        .collect();
-    let judged = programs
-        .iter()
-        .any(|program| program.promise.judged_intervals > 0);
-    match (broken.is_empty(), judged) {
-        (false, _) => broken.join(" "),
-        (true, true) => "No promise was broken.".to_owned(),
-        (true, false) => "Promises were not judged, as the programs ran too briefly.".to_owned(),
+    let mut text = Vec::new();
+    for program in programs.iter().filter(|program| program.promise.below > 0) {
+        let Promise {
+            below,
+            judged_intervals,
+        } = program.promise;
+        text.push(format!(
+            "{} was below its promise in {below} of {judged_intervals} intervals.",
+            program.name
+        ));
     }
+    let unknown = programs
+        .iter()
+        .filter(|program| program.promise.judged_intervals == 0);
+    let unknown: Vec<_> = unknown.map(|program| program.name.as_str()).collect();
+    if text.is_empty() && unknown.len() < programs.len() {
+        text.push("No promise was seen broken.".to_owned());
+    }
+    if !unknown.is_empty() {
+        let names = unknown.join(" and ");
+        text.push(format!(
+            "The promise of {names} was not judged, as mapper did not measure it for long enough."
+        ));
+    }
+    text.join(" ")
 }
 
 fn outputs(programs: &[Compared]) -> String {
