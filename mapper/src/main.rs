@@ -69,8 +69,14 @@ fn obey(started: StartedWith) -> anyhow::Result<u8> {
             expect_closed_pipes();
             compare(&options, socket.as_deref())?;
         }
-        Task::Start => own_daemon::start(socket.as_deref(), started)?,
-        Task::Stop => own_daemon::stop(socket.as_deref())?,
+        Task::Start => {
+            expect_closed_pipes();
+            own_daemon::start(socket.as_deref(), started)?;
+        }
+        Task::Stop => {
+            expect_closed_pipes();
+            own_daemon::stop(socket.as_deref())?;
+        }
     }
     Ok(0)
 }
@@ -92,7 +98,16 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> anyhow::Result<u8> {
     };
     // That it cannot be printed changes no status.
     let _ = io::stderr().write_all(text.as_bytes());
-    Ok(match words.get(1).is_some_and(|word| word == "run") {
+    // The task is the first word that is neither an option nor its value.
+    let mut words = words.iter().skip(1);
+    let task = loop {
+        match words.next() {
+            Some(word) if word == "--socket" => drop(words.next()),
+            Some(word) if word.as_encoded_bytes().starts_with(b"-") => {}
+            word => break word,
+        }
+    };
+    Ok(match task.is_some_and(|word| word == "run") {
         true => NOT_STARTED,
         false => WRONG_LINE,
     })

@@ -43,12 +43,17 @@ impl Surroundings {
 
     /// The socket that a client connects to; `flag` is from its command line. Empty variables count as unset.
     pub fn socket(&self, flag: Option<&Path>) -> PathBuf {
-        let variable = self.socket.as_ref().filter(|path| !path.is_empty());
-        let named = flag
-            .map(Path::to_owned)
-            .or_else(|| variable.map(PathBuf::from));
-        let found = named.or_else(|| self.system_socket.clone());
+        let found = self
+            .named_socket(flag)
+            .or_else(|| self.system_socket.clone());
         found.unwrap_or_else(|| self.user_socket())
+    }
+
+    /// The socket that the user named, by `flag` or by the variable.
+    pub fn named_socket(&self, flag: Option<&Path>) -> Option<PathBuf> {
+        let variable = self.socket.as_ref().filter(|path| !path.is_empty());
+        flag.map(Path::to_owned)
+            .or_else(|| variable.map(PathBuf::from))
     }
 
     /// The socket of the user's own daemon.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -47,8 +47,16 @@ pub(crate) struct Socket {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Maker {
-    Daemon,
+    Daemon { inode: u64 },
     ServiceManager,
+}
+
+impl Maker {
+    /// This daemon, of the file that is there now.
+    fn of(path: &Path) -> io::Result<Self> {
+        let inode = fs::symlink_metadata(path)?.ino();
+        Ok(Self::Daemon { inode })
+    }
 }
 
 impl Socket {
@@ -60,8 +68,9 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Both are this daemon's as long as it holds the lock.
-        if self.made_by == Maker::Daemon {
+        // The lock is this daemon's. The socket may have been replaced, by a service manager's.
+        if self.made_by != Maker::ServiceManager && Maker::of(&self.path).ok() == Some(self.made_by)
+        {
             let _ = fs::remove_file(&self.path);
         }
         let _ = fs::remove_file(&self.lock_path);
@@ -83,7 +92,9 @@ pub(crate) fn listen(
         Some(listener) => (listener, Maker::ServiceManager),
         None => {
             remove_stale(path)?;
-            (bind(path, audience)?, Maker::Daemon)
+            let listener = bind(path, audience)?;
+            let made_by = Maker::of(path).with_context(|| path.display().to_string())?;
+            (listener, made_by)
         }
     };
     Ok(Socket {
