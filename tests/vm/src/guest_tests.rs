@@ -16,10 +16,11 @@ use super::scratch::Scratch;
 use mapper_report::workspace;
 
 /// The packages whose release builds go into the guest.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "mapperd",
     "mapper-launch",
     "mapperctl",
+    "mapper",
     "mapper-omp-shim",
     "mapper-client-c",
     "mapper-guest-tests",
