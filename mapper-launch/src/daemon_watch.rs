@@ -1,5 +1,5 @@
 //! The daemon while the program runs. When it goes away, the next one takes over what it managed; the launcher says so
-//! once, and watches that one. Where a daemon of the user's own was killed, nobody starts the next, so the launcher
+//! once, and watches that one. Where a daemon of the user's own was killed, nothing else starts the next, so the launcher
 //! does. One that was stopped has removed its socket, and stays stopped.
 
 use crate::environment::Environment;
@@ -44,7 +44,7 @@ pub(crate) struct DaemonWatch<'a> {
     socket: PathBuf,
     may_start: MayStart,
     environment: &'a Environment,
-    /// Standard error, where keeping it open disturbs nobody.
+    /// Standard error, where keeping it open makes no reader wait.
     voice: Option<File>,
     starts: u32,
 }
@@ -199,7 +199,7 @@ impl<'a> DaemonWatch<'a> {
     }
 }
 
-/// Standard error, if nobody waits for its end: the reader of a pipe may.
+/// Standard error, if it is a file or a terminal: the reader of a pipe may wait for its end.
 fn voice() -> Option<File> {
     let stderr = std::io::stderr();
     let kept = File::from(stderr.as_fd().try_clone_to_owned().ok()?);

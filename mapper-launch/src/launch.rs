@@ -158,7 +158,7 @@ fn connect(
     }
 }
 
-/// Whether the socket is that of the user's own daemon, by nobody's special wish, and such daemons may be started.
+/// Whether the socket is that of the user's own daemon, asked for by no option or variable, and such daemons may be started.
 fn may_start(arguments: &Arguments, environment: &Environment, socket: &Path) -> MayStart {
     let set = |value: &OsStr| !value.is_empty() && value != "0";
     let forbidden = arguments.no_start || environment.get("MAPPER_NO_START").is_some_and(set);

@@ -226,7 +226,7 @@ fn detach(inherited: &[i32]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody holds the other end any more.
+/// Whether the other end is closed.
 fn has_ended(running: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(running, PollFlags::IN)];
     rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

@@ -1,5 +1,5 @@
 //! What the program got, printed to standard error when it has ended: with `--report` two lines, on a terminal otherwise
-//! one, unless it was told to be quiet or the program ran too briefly for anything to be measured.
+//! one, unless `--quiet` was given or the program ran too briefly for anything to be measured.
 //!
 //! The daemon does the accounting; the launcher asks for it on a new connection, since the daemon that granted the CPUs
 //! may have been replaced. A missing report is printed, if it was asked for, and is no failure: the exit status is the

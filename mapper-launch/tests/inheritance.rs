@@ -301,7 +301,7 @@ fn a_set_uid_program_runs_without_the_shim_and_without_noise() {
     let mount = mount.expect("mount is a set-uid program on every Debian");
     for teams in ["fixed", "follow", "virtual"] {
         let mut launch = stage.launch(&["--teams", teams], &[mount, "--version"]);
-        // Set-uid to oneself is nothing special, so root has to be somebody else, who may not be
+        // A set-uid program changes nothing for its owner, so root runs this as another user, who may not be
         // allowed where the programs were built.
         if rustix::process::geteuid().is_root() {
             let copies = [Path::new(LAUNCHER), support::shim()].map(|built| {

@@ -261,7 +261,7 @@ fn a_socket_without_permission_is_reported() {
     set_mode(&stage.socket(), 0o000);
     set_mode(stage.folder.path(), 0o755);
     let mut command = stage.command(&["status"]);
-    // The kernel lets root connect to anything, so root has to be somebody else, who may not be
+    // The kernel lets root connect to anything, so root runs this as another user, who may not be
     // allowed where the program was built.
     if nix::unistd::geteuid().is_root() {
         let copy = stage.folder.path().join("mapperctl");

@@ -301,7 +301,7 @@ fn a_daemon_serves_the_socket_that_a_service_manager_passes_and_leaves_it_there(
     daemon.args(["-c", script]).arg(built().join("mapperd"));
     let passed = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
     let mut daemon = daemon.stdin(passed).spawn().unwrap();
-    // Whoever connects before it is ready waits.
+    // Connections made before it is ready wait.
     assert_eq!(home.daemon(), Some(Pid::from_child(&daemon)));
     assert!(home.launch(&["--", "true"]).status().unwrap().success());
     kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();

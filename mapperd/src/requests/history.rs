@@ -12,7 +12,7 @@ pub(crate) fn history(permit: &Permit<'_>, registry: &Registry, machine: &Machin
     let now_ns = machine.clock.now_ns();
     let visible =
         |ended: &&Arc<Ended>| permit.may_see(ended.uid) || ended.requested_by == permit.peer.uid;
-    let told = |ended: &Arc<Ended>| EndedApp {
+    let described = |ended: &Arc<Ended>| EndedApp {
         app: ended.app,
         name: ended.name.clone(),
         uid: ended.uid,
@@ -25,6 +25,6 @@ pub(crate) fn history(permit: &Permit<'_>, registry: &Registry, machine: &Machin
     let latest = registry.ended.latest().filter(visible);
     Reply::History(HistoryReply {
         protocol: PROTOCOL,
-        ended: latest.take(SHOWN).map(told).collect(),
+        ended: latest.take(SHOWN).map(described).collect(),
     })
 }
