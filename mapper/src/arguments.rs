@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueHint};
-use mapper_command::compare::Options;
+use mapper_command::{compare, page};
 use mapper_launch::CommandLine;
 use mapperctl::Question;
 use std::path::PathBuf;
@@ -38,7 +38,13 @@ pub(crate) enum Task {
     ///
     /// All programs start at once, under plain Linux, with passive waiting and under mapper in turn, several times: `mapper compare -- ./a :: ./b`.
     /// Their standard output is compared, not shown.
-    Compare(Options),
+    Compare(compare::Options),
+
+    /// Show the machine and its programs as a page in a browser, until Ctrl-C
+    ///
+    /// Prints the page's address on 127.0.0.1, which contains a secret: who does not know it sees nothing. The page shows which program has
+    /// which CPUs, the speed of each against its promise over time, decisions with their reasons, and programs that have ended.
+    Page(page::Options),
 
     #[command(flatten)]
     Question(Question),

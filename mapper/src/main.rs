@@ -12,6 +12,7 @@ use anyhow::Context;
 use arguments::{Arguments, Task};
 use clap::{CommandFactory, FromArgMatches};
 use mapper_command::compare::compare;
+use mapper_command::page::page;
 use mapper_launch::StartedWith;
 use mapper_manual::{Completions, Section, wording};
 use std::ffi::{OsString, c_char, c_int};
@@ -68,6 +69,10 @@ fn obey(started: StartedWith) -> anyhow::Result<u8> {
         Task::Compare(options) => {
             expect_closed_pipes();
             compare(&options, socket.as_deref())?;
+        }
+        Task::Page(options) => {
+            expect_closed_pipes();
+            page(&options, socket.as_deref())?;
         }
         Task::Start => {
             expect_closed_pipes();

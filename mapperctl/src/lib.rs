@@ -24,7 +24,8 @@ mod top;
 mod samples;
 
 pub use arguments::Question;
-pub use plain_text::{Width, wrapped};
+pub use plain_text::{Width, harmless, wrapped};
+pub use quantities::{counted, span};
 pub use table::{Cell, Column, Table};
 
 use anyhow::{Context, bail};
@@ -35,7 +36,6 @@ use mapper_control::socket_path::{self, Surroundings};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
 use mapper_host::doctor;
 use mapper_manual::{Completions, wording};
-use plain_text::harmless;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;

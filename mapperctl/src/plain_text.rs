@@ -39,7 +39,9 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-pub(crate) fn harmless(text: &str) -> String {
+/// What could steer a terminal or reverse the direction of text becomes `?`.
+#[must_use]
+pub fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| if is_deceptive(c) { '?' } else { c })
         .collect()

@@ -23,7 +23,9 @@ pub(crate) fn short_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), short)
 }
 
-pub(crate) fn span(ns: u64) -> String {
+/// A time in at most two units: `2.5 s`, `1 min 1 s`.
+#[must_use]
+pub fn span(ns: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let seconds = ns / SECOND;
     let tenths_ms = ns / 100_000 % 10;
@@ -46,7 +48,7 @@ pub(crate) fn span(ns: u64) -> String {
 }
 
 /// A count with its noun: `1 CPU`, `2 CPUs`.
-pub(crate) fn counted(count: impl Into<u64>, noun: &str) -> String {
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,8 +1,9 @@
 //! `mapper compare`: programs side by side under plain Linux, with passive waiting and under mapper, in turns; then what
 //! mapper made of it, in a table and a sentence.
 //!
-//! [`run`] runs the programs, [`verdict`] judges what was measured, [`view`] shows it.
+//! [`run`] runs the programs, [`verdict`] judges what was measured, [`view`] and [`page`] show it.
 
+mod page;
 mod program;
 mod run;
 mod verdict;
@@ -11,13 +12,16 @@ mod view;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mapper_model::Qos;
+use page::PageFile;
 use program::{Program, Setting};
 use run::Launcher;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use verdict::{Comparison, Measured};
+
+pub(crate) use verdict::median;
 
 /// Fewer rounds do not show how much times vary.
 const FEWEST_ROUNDS: u32 = 3;
@@ -42,6 +46,10 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 
+    /// Write a page with the table, the verdict and every run into this file, too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+
     /// The programs with their arguments, separated by `::`; they must end by themselves
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     words: Vec<OsString>,
@@ -57,13 +65,21 @@ pub fn compare(options: &Options, socket: Option<&Path>) -> anyhow::Result<()> {
         programs.iter().all(|program| !program.command.is_empty()),
         "a program is missing before or after `::`; write `mapper compare -- ./a :: ./b`"
     );
+    let page = options.page.as_deref().map(PageFile::new).transpose()?;
     let launcher = Launcher::new(socket, options.qos)?;
     launcher.check()?;
     let comparison = measure(&programs, &launcher, options)?;
     let text = match options.json {
         true => serde_json::to_string_pretty(&comparison).context("write JSON")? + "\n",
-        false => view::view(&comparison, mapperctl::Width::of_terminal()),
+        false => {
+            let page = options.page.as_deref();
+            let page = page.map(|file| format!("The page is {}.\n", file.display()));
+            view::view(&comparison, mapperctl::Width::of_terminal()) + &page.unwrap_or_default()
+        }
     };
+    if let Some(page) = page {
+        page.write(&comparison)?;
+    }
     let mut out = anstream::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

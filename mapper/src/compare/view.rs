@@ -31,24 +31,28 @@ pub(crate) fn view(comparison: &Comparison, width: Width) -> String {
             vec![],
         );
     }
-    let rounds = comparison
-        .programs
-        .first()
-        .map_or(0, |program| program.seconds.mapper.len());
-    let note = format!(
-        "Seconds from the common start to the end, medians of {rounds} rounds and their range. \
-         Passive waiting is OMP_WAIT_POLICY=passive."
-    );
     let mut text = table.render(width);
     text.push('\n');
-    for line in sentences(comparison).into_iter().chain([note]) {
+    for line in sentences(comparison).into_iter().chain([note(comparison)]) {
         text.push_str(&wrapped("", &line, width));
     }
     text
 }
 
+/// What the numbers are.
+pub(super) fn note(comparison: &Comparison) -> String {
+    let rounds = comparison
+        .programs
+        .first()
+        .map_or(0, |program| program.seconds.mapper.len());
+    format!(
+        "Seconds from the common start to the end, medians of {rounds} rounds and their range. \
+         Passive waiting is OMP_WAIT_POLICY=passive."
+    )
+}
+
 /// The median, and the range if it can be seen: `2.71 (2.65-2.90)`.
-fn time(seconds: &[f64]) -> String {
+pub(super) fn time(seconds: &[f64]) -> String {
     let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
     let most = seconds.iter().copied().fold(0.0, f64::max);
     let [median, least, most] = [median(seconds), least, most].map(|value| match value {
@@ -63,14 +67,14 @@ fn time(seconds: &[f64]) -> String {
 }
 
 /// A ratio: `2.9`, but `1.03` near to 1.
-fn times(ratio: f64) -> String {
+pub(super) fn times(ratio: f64) -> String {
     match ratio {
         _ if ratio < 2.0 => format!("{ratio:.2}"),
         _ => format!("{ratio:.1}"),
     }
 }
 
-const fn output(output: Output) -> &'static str {
+pub(super) const fn output(output: Output) -> &'static str {
     match output {
         Output::Equal => "equal",
         Output::Varies => "varies",
@@ -80,7 +84,7 @@ const fn output(output: Output) -> &'static str {
 }
 
 /// What mapper made of it.
-fn sentences(comparison: &Comparison) -> [String; 4] {
+pub(super) fn sentences(comparison: &Comparison) -> [String; 4] {
     let programs = comparison.programs.as_slice();
     let who = match programs {
         [one] => one.name.as_str(),

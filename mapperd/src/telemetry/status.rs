@@ -15,7 +15,7 @@ use mapper_control::schema::{
 use mapper_control::{PROTOCOL, Reply};
 use mapper_host::chain;
 use mapper_host::enforce::Standing;
-use mapper_model::{CpuSet, Reason, Topology};
+use mapper_model::Reason;
 
 /// The state of the daemon, the machine and the applications, as far as the user may see it.
 pub(crate) fn status(
@@ -56,7 +56,7 @@ pub(crate) fn status(
             usable: machine.usable.clone(),
             free: registry.free(&machine.usable),
             source: machine.topology_source.describe(),
-            layout: layout(topology),
+            layout: SocketLayout::of(topology),
         },
         apps: apps.collect(),
     }))
@@ -134,26 +134,6 @@ pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<Partition
 }
 
 /// Where the hardware threads are: sockets, divided by nodes where a socket has several.
-fn layout(topology: &Topology) -> Vec<SocketLayout> {
-    let mut layout = Vec::new();
-    for (socket, cpus) in (0..).zip(topology.sockets()) {
-        for node in topology.nodes() {
-            let part = topology.node_cpus(node.id).intersection(cpus);
-            let cores = topology.cores().iter();
-            let cores = cores.filter(|core| !core.is_disjoint(&part));
-            let cores: Vec<CpuSet> = cores.cloned().collect();
-            if !cores.is_empty() {
-                layout.push(SocketLayout {
-                    socket,
-                    node: node.id.0,
-                    cores,
-                });
-            }
-        }
-    }
-    layout
-}
-
 /// What any user may see of an application: what is visible without mapper, and its CPUs.
 fn outline(app: &App) -> AppStatus {
     let record = &app.record;

@@ -4,7 +4,7 @@ use crate::schema::launch::cut;
 use crate::schema::{AdoptTarget, MemoryPolicy, PartitionStatus};
 use mapper_model::{
     AppId, AppName, Bottleneck, CpuSet, MemoryRate, Performance, PerformanceSource, Qos, Reason,
-    TeamMode, Weight,
+    TeamMode, Topology, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,31 @@ pub struct SocketLayout {
     /// The hardware threads of each core.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub cores: Vec<CpuSet>,
+}
+
+impl SocketLayout {
+    /// All parts of a machine, socket by socket.
+    pub fn of(topology: &Topology) -> Vec<Self> {
+        let mut layout = Vec::new();
+        for (socket, cpus) in (0..).zip(topology.sockets()) {
+            for node in topology.nodes() {
+                let part = topology.node_cpus(node.id).intersection(cpus);
+                let cores = topology.cores().iter();
+                let cores: Vec<CpuSet> = cores
+                    .filter(|core| !core.is_disjoint(&part))
+                    .cloned()
+                    .collect();
+                if !cores.is_empty() {
+                    layout.push(Self {
+                        socket,
+                        node: node.id.0,
+                        cores,
+                    });
+                }
+            }
+        }
+        layout
+    }
 }
 
 /// One application.
