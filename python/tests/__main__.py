@@ -1,4 +1,4 @@
-"""Runs the tests of the Python package and of the examples, and ends with the line ``N passed, M failed``."""
+"""Runs the tests of the Python package, of the examples and of the pages, and ends with the line ``N passed, M failed``."""
 
 import pathlib
 import sys

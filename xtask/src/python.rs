@@ -1,4 +1,4 @@
-//! The tests of the wheel, the Python package and the examples.
+//! The tests of the wheel, the Python package, the examples and the pages.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::task_dist::wheel;
 use crate::task_install::PACKAGES;
 use crate::workspace::{self, output};
 
-/// What runs the tests of the Python package and of the examples, with a wheel of what cargo builds for tests.
+/// What runs the tests of the Python package, of the examples and of the pages, with a wheel of what cargo builds for tests.
 pub(crate) fn tests() -> anyhow::Result<Command> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet", "--locked"]);

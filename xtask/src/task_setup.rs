@@ -16,6 +16,8 @@ use crate::workspace;
 /// What packages are needed for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub(crate) enum Purpose {
+    /// Look at pages as a browser shows them.
+    Browser,
     /// Compile mapper and the demonstration programs with gcc.
     Build,
     /// Compile programs against LLVM's OpenMP runtime.
@@ -39,6 +41,7 @@ impl Purpose {
 
     fn packages(self) -> impl Iterator<Item = &'static str> {
         let names = match self {
+            Self::Browser => "chromium",
             Self::Build => "gcc libc6-dev libhwloc-dev libudev-dev pkg-config",
             Self::Clang => "clang libomp-dev",
             Self::Lint => "lintian",

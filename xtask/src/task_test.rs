@@ -142,7 +142,12 @@ impl Stage {
             Self::Format | Self::Tidy | Self::Book => &[],
             Self::Lints => &[Purpose::Build],
             Self::Tests | Self::Conformance => &[Purpose::Build, Purpose::Clang, Purpose::Tests],
-            Self::Python => &[Purpose::Build, Purpose::Package, Purpose::Python],
+            Self::Python => &[
+                Purpose::Browser,
+                Purpose::Build,
+                Purpose::Package,
+                Purpose::Python,
+            ],
             Self::Guest => Purpose::GUEST,
         }
     }
