@@ -65,6 +65,13 @@ fn heading(status: &Status, width: Width) -> String {
     );
     line("enforcer", selection(&daemon.enforcer));
     line("counters", selection(&daemon.counters));
+    if let Some(held) = &daemon.held_up {
+        let (change, lasting) = (harmless(&held.change), span(held.lasting_ns));
+        let what = format!(
+            "by the kernel, for {lasting}: {change}; it moves memory, and launches may wait"
+        );
+        line("held up", what);
+    }
     out
 }
 

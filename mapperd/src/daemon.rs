@@ -30,7 +30,7 @@ use crate::registry::app::Lease;
 use crate::registry::page;
 use crate::registry::pending::{Admitted, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
-use crate::requests::permit::{Permit, internal, invalid};
+use crate::requests::permit::{Permit, held_up, internal, invalid};
 use crate::requests::{adopt, explain, history, launch, policies, release, reload, report};
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{self, Event, Quotas};
@@ -43,7 +43,7 @@ use crate::telemetry::{Telemetry, metrics, status};
 use mapper_control::schema::{AdoptReply, AdoptRequest, ExitedRequest, LaunchRequest, ReloadReply};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
-use mapper_host::enforce::{Departure, MembersKept, Unfinished};
+use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
@@ -59,6 +59,10 @@ const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 /// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
+
+/// How long a newcomer waits while the kernel holds up whoever joins a group, and how often that is looked at.
+const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How often the state is saved while nothing changes.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -262,8 +266,13 @@ impl Daemon {
         let (pid, uid) = (request.pid, peer.uid);
         match launch::check(peer, request, &self.config, &self.registry, &self.machine) {
             Ok(launch) => {
-                self.registry.pending.push(Pending { launch, reply });
-                let soon = Instant::now() + GATHER;
+                let since = Instant::now();
+                self.registry.pending.push(Pending {
+                    launch,
+                    reply,
+                    since,
+                });
+                let soon = since + GATHER;
                 let due = self
                     .timing
                     .gather_until
@@ -284,7 +293,14 @@ impl Daemon {
         self.timing.gathered = None;
         let started = Clock::now();
         let mut events = self.forget_empty();
-        let (admitted, launches) = self.admit();
+        let held = self.machine.moves_held_up();
+        let (admitted, launches) = match &held {
+            None => self.admit(),
+            Some(held) => {
+                self.refuse_the_late(held);
+                Default::default()
+            }
+        };
         if !events.is_empty() || !admitted.is_empty() {
             self.membership_changed();
         }
@@ -293,7 +309,21 @@ impl Daemon {
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
         if !self.registry.pending.is_empty() {
-            self.timing.gathered = self.timing.gather_until;
+            let again = held.map(|_| Instant::now() + LOOK_AGAIN);
+            self.timing.gathered = self.timing.gather_until.max(again);
+        }
+    }
+
+    /// Refuses the newcomers that have waited long for the kernel.
+    fn refuse_the_late(&mut self, held: &HeldUp) {
+        let pending = std::mem::take(&mut self.registry.pending);
+        let late = |waiting: &Pending| waiting.since.elapsed() >= HELD_UP_AT_MOST;
+        let (late, pending) = pending.into_iter().partition(late);
+        self.registry.pending = pending;
+        for Pending { launch, reply, .. } in late {
+            let (pid, error) = (launch.request.pid, held_up(held));
+            tracing::warn!(pid, "launch refused: {error}");
+            let _hung_up = reply.send(Err(error));
         }
     }
 
@@ -320,7 +350,7 @@ impl Daemon {
         let began = Clock::now();
         let mut pending = std::mem::take(&mut self.registry.pending).into_iter();
         while began.elapsed() < ADMITTING
-            && let Some(Pending { launch, reply }) = pending.next()
+            && let Some(Pending { launch, reply, .. }) = pending.next()
         {
             if reply.is_closed() {
                 continue;
@@ -424,6 +454,9 @@ impl Daemon {
             machine,
             ..
         } = self;
+        if let Some(held) = machine.moves_held_up() {
+            return Err(held_up(&held));
+        }
         let target = request.target.clone();
         let prepared = adopt::prepare(peer, request, config, registry, machine)?;
         let app = prepared.adoptee.app;

@@ -1,6 +1,6 @@
 //! The daemon on a fake machine: what decisions and requests do together.
 
-use crate::config::access::{Access, AccessRule};
+use crate::config::access::{Access, AccessRule, See};
 use crate::config::accounts::Accounts;
 use crate::config::peer::Peer;
 use crate::daemon::Daemon;
@@ -8,7 +8,9 @@ use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
 use crate::machine::observe::left_by_operator;
 use crate::machine::process;
 use crate::registry::pending::{Launch, Pending};
-use crate::requests::{launch, terms};
+use crate::requests::permit::Permit;
+use crate::requests::{history, launch, report, terms};
+use mapper_control::Reply;
 use mapper_control::schema::{LaunchRequest, Wishes};
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppName, CpuSet, Trigger};
@@ -80,7 +82,13 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
         .map(|_| {
             let (reply, answer) = tokio::sync::oneshot::channel();
             let launch = launch_of(&machine, std::process::id());
-            (Pending { launch, reply }, answer)
+            let since = tokio::time::Instant::now();
+            let pending = Pending {
+                launch,
+                reply,
+                since,
+            };
+            (pending, answer)
         })
         .unzip();
     machine.daemon.registry.pending = launches;
@@ -268,4 +276,47 @@ fn an_application_is_placed_within_the_limit_around_it() {
     machine.seen.borrow_mut().limits.clear();
     machine.daemon.decide(Trigger::Interval);
     assert!(planned(&machine));
+}
+
+#[test]
+fn the_history_and_reports_of_a_users_programs_are_the_users_and_roots_alone() {
+    let owner = user();
+    let other = Peer::of(owner.uid + 1, &[]);
+    let mut machine = FakeMachine::with_processes_of(owner.uid);
+    let app = machine.adopt(&owner, "/jobs/1").unwrap();
+    machine.daemon.forget(app);
+    let mut seen = |peer: &Peer| {
+        let Daemon {
+            config,
+            registry,
+            machine,
+            ..
+        } = &mut machine.daemon;
+        let permit = Permit::of(peer, config);
+        let Reply::History(history) = history::history(&permit, registry, machine) else {
+            panic!("no history");
+        };
+        let told = report::report(&permit, app, registry, machine).is_ok();
+        (history.ended.len(), told)
+    };
+    assert_eq!(
+        [&owner, &root(), &other].map(&mut seen),
+        [(1, true), (1, true), (0, false)]
+    );
+    let all = AccessRule {
+        see: See::All,
+        ..AccessRule::default()
+    };
+    machine.daemon.config.access = Access::resolve(&[all]).unwrap();
+    let Daemon {
+        config,
+        registry,
+        machine,
+        ..
+    } = &machine.daemon;
+    let permit = Permit::of(&other, config);
+    assert!(matches!(
+        history::history(&permit, registry, machine),
+        Reply::History(history) if history.ended.len() == 1
+    ));
 }

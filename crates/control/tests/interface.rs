@@ -277,6 +277,10 @@ fn status() -> Status {
             enforcer: selection(),
             counters: selection(),
             isolation: Some(selection()),
+            held_up: Some(HeldUpChange {
+                change: "write".to_owned(),
+                lasting_ns: 1,
+            }),
         },
         topology: TopologyStatus {
             cpus: 4,

@@ -72,6 +72,7 @@ pub(crate) fn idle() -> Status {
             uptime_ns: 11_530_000_000_000,
             interval_ns: 1_000_000_000,
             stretched: None,
+            held_up: None,
             decisions: 11_530,
             allocation: "mapper".into(),
             mapping: "sam_mph".into(),

@@ -44,8 +44,8 @@ pub(crate) struct AccessRule {
     pub(crate) see: See,
 }
 
-/// What a user may request for memory. While the kernel moves memory of one group, decisions and launches of all
-/// users wait (before Linux 6.18, in `cpuset_write_resmask` and `cpuset_post_attach`).
+/// What a user may request for memory. While the kernel moves memory of one group, launches of all users wait, up to
+/// five seconds (before Linux 6.18: in `cpuset_post_attach`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MemoryGrant {

@@ -17,7 +17,7 @@ use mapper_control::schema::Selection;
 use mapper_host::chain;
 use mapper_host::clock::Clock;
 use mapper_host::cpus::{Usable, UsableCpus};
-use mapper_host::enforce::{Enforcer, ThreadMasks, masks};
+use mapper_host::enforce::{Enforcer, HeldUp, Moves, ThreadMasks, masks};
 use mapper_host::observe::CounterSource;
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
@@ -97,6 +97,12 @@ impl Machine {
             watches.group(app, events, self.sender.clone());
         }
         watches
+    }
+
+    /// What the kernel holds up, if no process can join a group meanwhile.
+    pub(crate) fn moves_held_up(&self) -> Option<HeldUp> {
+        let held = self.enforcer.held_up()?;
+        (held.moves == Moves::Wait).then_some(held)
     }
 
     pub(crate) fn process(&self, pid: u32) -> Process {

@@ -7,6 +7,7 @@ use mapper_control::schema::{LaunchRequest, Partition, RuntimeChoice, Terms};
 use mapper_model::{AppId, AppSpec};
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Settlement {
@@ -31,6 +32,7 @@ pub(crate) struct Launch {
 pub(crate) struct Pending {
     pub(crate) launch: Launch,
     pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) since: Instant,
 }
 
 /// An application that was launched and placed, and whose launcher waits for the answer until it is saved.

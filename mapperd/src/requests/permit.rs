@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use mapper_control::ErrorReply;
 use mapper_control::schema::MemoryPolicy;
 use mapper_host::cpus::Usable;
-use mapper_host::enforce::MemoryBinding;
+use mapper_host::enforce::{HeldUp, MemoryBinding};
 use mapper_model::{AppSpec, CpuRange, Qos};
 use rustix::io::Errno;
 use std::fmt::Display;
@@ -36,6 +36,20 @@ pub(crate) const fn invalid(message: String) -> ErrorReply {
 
 pub(crate) const fn internal(message: String) -> ErrorReply {
     ErrorReply::Internal { message }
+}
+
+/// No process can join a group now.
+pub(crate) fn held_up(held: &HeldUp) -> ErrorReply {
+    let HeldUp {
+        change, lasting, ..
+    } = held;
+    let s = lasting.as_secs();
+    ErrorReply::Unavailable {
+        message: format!(
+            "the kernel has held up a change of control groups for {s} s ({change}); end the program whose memory it \
+             moves, or wait"
+        ),
+    }
 }
 
 pub(crate) fn no_process(pid: u32) -> ErrorReply {
@@ -115,8 +129,8 @@ impl<'a> Permit<'a> {
             _ if !memory.follows_cpus() => Ok(()),
             _ => match &self.grant {
                 Some(grant) if grant.mem != MemoryGrant::Any => Err(not_permitted(format!(
-                    "mem {memory}: user {} may not move memory, since other applications wait while the kernel \
-                     moves it; leave --mem out, or have the administrator set mem = \"any\" under [[access]]",
+                    "mem {memory}: user {} may not move memory, since launches of all users may wait while the \
+                     kernel moves it; leave --mem out, or have the administrator set mem = \"any\" under [[access]]",
                     self.peer.uid
                 ))),
                 _ => Ok(()),

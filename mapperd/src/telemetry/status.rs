@@ -9,8 +9,8 @@ use crate::requests::permit::Permit;
 use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
-    AppStatus, DaemonStatus, GivenReason, Partition, PartitionStatus, RuntimeState, RuntimeStatus,
-    Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
+    AppStatus, DaemonStatus, GivenReason, HeldUpChange, Partition, PartitionStatus, RuntimeState,
+    RuntimeStatus, Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
 use mapper_host::chain;
@@ -47,6 +47,10 @@ pub(crate) fn status(
             enforcer: machine.enforcer_selection.clone(),
             counters: machine.counters_selection.clone(),
             isolation: Some(isolation(machine)),
+            held_up: machine.enforcer.held_up().map(|held| HeldUpChange {
+                change: held.change,
+                lasting_ns: u64::try_from(held.lasting.as_nanos()).unwrap_or(u64::MAX),
+            }),
         },
         topology: TopologyStatus {
             cpus: topology.cpus().len(),

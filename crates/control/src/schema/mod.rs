@@ -32,8 +32,8 @@ pub use service::{GetInterfaceDescription, InterfaceDescription, ServiceInfo};
 #[cfg(feature = "schema")]
 pub use status::status_schema;
 pub use status::{
-    AppStatus, DaemonStatus, GivenReason, PerformanceStatus, RuntimeState, RuntimeStatus,
-    Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
+    AppStatus, DaemonStatus, GivenReason, HeldUpChange, PerformanceStatus, RuntimeState,
+    RuntimeStatus, Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 pub use terms::{BY_DEFAULT, RuntimeChoice, TeamsWish, Terms, Wish, Wishes};
 

@@ -79,6 +79,19 @@ pub struct DaemonStatus {
     /// How applications that ask for it are isolated, or why none can be; absent from a daemon that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Selection>,
+    /// The oldest change of control groups that the kernel has not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_up: Option<HeldUpChange>,
+}
+
+/// A change of control groups that the kernel does not finish, as long as the memory of a program cannot be moved.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HeldUpChange {
+    /// What was written, and where.
+    pub change: String,
+    /// For how long.
+    pub lasting_ns: u64,
 }
 
 /// An interval that is longer than set, so that deciding keeps within its budget.

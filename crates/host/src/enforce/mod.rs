@@ -10,6 +10,7 @@
 mod adoptee;
 pub mod affinity;
 pub mod cgroup;
+mod held_up;
 pub mod masks;
 mod standing;
 pub(crate) mod tree;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
+pub use held_up::{HeldUp, Moves};
 pub use standing::Standing;
 pub use tree::descendants;
 
@@ -137,6 +139,11 @@ pub trait Membership: fmt::Debug {
     /// Its processes and threads at the last [`Membership::refresh`] or [`Membership::admit`]; of each account no more than
     /// its part of an interval.
     fn tasks(&mut self, app: AppId) -> Tasks;
+
+    /// The oldest change that the kernel does not finish.
+    fn held_up(&self) -> Option<HeldUp> {
+        None
+    }
 
     /// The directory of its control group, if it has one.
     fn group(&self, _app: AppId) -> Option<PathBuf> {

@@ -66,7 +66,7 @@ fn shows_by(group: &Group, cpus: &CpuSet, deadline: Instant) -> bool {
     }
 }
 
-fn expect(group: &mut Group, cpus: &CpuSet) {
+pub(super) fn expect(group: &mut Group, cpus: &CpuSet) {
     group.expected.retain(|expected| expected != cpus);
     if group.expected.len() >= MOST_EXPECTED {
         group.expected.remove(0);

@@ -9,33 +9,55 @@ use cgroups_rs::fs::cpuset::CpuSetController;
 use cgroups_rs::fs::error::{Error, Result as Written};
 use mapper_model::CpuSet;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 impl GroupDir {
     pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
         let list = cpus.to_string();
-        self.with_context("cpuset.cpus", &list, self.cpuset().set_cpus(&list))
+        self.set("cpuset.cpus", &list, CpuSetController::set_cpus)
     }
 
     pub(super) fn set_mems(&self, nodes: &str) -> Result<(), HostError> {
-        self.with_context("cpuset.mems", nodes, self.cpuset().set_mems(nodes))
+        self.set("cpuset.mems", nodes, CpuSetController::set_mems)
     }
 
     pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
         let pid = CgroupPid::from(u64::from(process));
-        let written = self.cpuset().add_task_by_tgid(&pid);
-        self.with_context("cgroup.procs", &process.to_string(), written)
+        let dir = self.shared();
+        let value = process.to_string();
+        self.change("write", "cgroup.procs", &value, move || {
+            let added = controller(&dir).add_task_by_tgid(&pid);
+            added.map_err(|error| reason(&error))
+        })
     }
 
-    fn cpuset(&self) -> CpuSetController {
-        let directory = PathBuf::from(format!("/proc/self/fd/{}", self.as_fd().as_raw_fd()));
-        CpuSetController::new(directory.clone(), directory, true)
+    /// What the kernel holds up is in force.
+    fn set(
+        &self,
+        name: &str,
+        value: &str,
+        set: fn(&CpuSetController, &str) -> Written<()>,
+    ) -> Result<(), HostError> {
+        let (dir, list) = (self.shared(), value.to_owned());
+        let written = self.change("write", name, value, move || {
+            set(&controller(&dir), &list).map_err(|error| reason(&error))
+        });
+        match written {
+            Err(HostError::HeldUp(..)) if self.shows(name, value) => Ok(()),
+            written => written,
+        }
     }
 
-    fn with_context(&self, name: &str, value: &str, written: Written<()>) -> Result<(), HostError> {
-        written.map_err(|error| HostError::write(value, &self.file(name), reason(&error)))
+    fn shows(&self, name: &str, value: &str) -> bool {
+        let wanted: Option<CpuSet> = value.parse().ok();
+        wanted.is_some() && self.read_cpus(name).ok() == wanted
     }
+}
+
+fn controller(dir: &OwnedFd) -> CpuSetController {
+    let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    CpuSetController::new(directory.clone(), directory, true)
 }
 
 fn reason(error: &Error) -> io::Error {

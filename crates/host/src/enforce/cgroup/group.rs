@@ -41,6 +41,8 @@ pub(super) struct Group {
     /// Every set requested from systemd that the file has not shown yet, the newest last.
     pub(super) expected: Vec<CpuSet>,
     pub(super) memory: Memory,
+    /// The memory nodes that it is to have once no change is held up.
+    pub(super) nodes_due: Option<CpuSet>,
     pub(super) partition: Partition,
     /// Whose part of an interval it takes.
     pub(super) account: u32,
@@ -56,6 +58,7 @@ impl Group {
             change: None,
             expected: Vec::new(),
             memory: Memory::Unbound,
+            nodes_due: None,
             partition: Partition::Member,
         }
     }
@@ -64,6 +67,16 @@ impl Group {
         self.dir.set_cpus(cpus)?;
         self.written = cpus.clone();
         Ok(())
+    }
+
+    /// Binds its memory, or does so later if the kernel holds up a change.
+    pub(super) fn set_nodes(&mut self, nodes: CpuSet) -> Result<(), HostError> {
+        if self.dir.changes().held_up().is_some() {
+            self.nodes_due = Some(nodes);
+            return Ok(());
+        }
+        self.nodes_due = None;
+        self.dir.set_mems(&nodes.to_string())
     }
 }
 
@@ -168,9 +181,15 @@ impl Groups {
 
     /// Removes a group of ours, or gives it all CPUs if a process is left in it.
     pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
-        match self.root.remove_if_empty(&name_of(app))? {
-            Removed::Yes => Ok(()),
-            Removed::StillPopulated => {
+        match self.root.remove_if_empty(&name_of(app)) {
+            Ok(Removed::Yes) => Ok(()),
+            // It is removed later.
+            Err(HostError::HeldUp(..)) => {
+                self.left_over.push(app);
+                Ok(())
+            }
+            Err(error) => Err(error),
+            Ok(Removed::StillPopulated) => {
                 self.left_over.push(app);
                 let memory = match group.memory {
                     Memory::Unbound => Ok(()),
@@ -185,6 +204,9 @@ impl Groups {
     }
 
     pub(super) fn remove_left_over(&mut self) {
+        if self.root.changes().moves_wait() {
+            return;
+        }
         for app in &self.left_over {
             self.dissolve_left_over(*app);
         }
@@ -225,7 +247,7 @@ impl Groups {
     }
 
     pub(super) fn home(&self, path: &Path) -> Result<GroupDir, HostError> {
-        let mount = GroupDir::open(&self.mount)?;
+        let mount = self.root.open_another(&self.mount)?;
         match path.as_os_str().is_empty() {
             true => Ok(mount),
             false => mount.beneath(path),

@@ -5,6 +5,7 @@
 //! part by part), without following links, and its files relative to that descriptor. A group that was made anew under
 //! the same name is another one, and is not written to.
 
+use super::apart::{Change, Changes};
 use crate::HostError;
 use mapper_model::CpuSet;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
@@ -14,6 +15,7 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 const LONGEST: u64 = 16 << 20;
 pub(super) const DEPTH: u32 = 8;
@@ -32,8 +34,9 @@ const WRITE: OFlags = if cfg!(test) {
 /// An open group. The path is for messages and for its name alone.
 #[derive(Debug)]
 pub(super) struct GroupDir {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     path: PathBuf,
+    changes: Changes,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,26 +48,40 @@ pub(super) enum Removed {
 impl GroupDir {
     /// The directory that everything else is beneath: named by the operator, or a mount.
     pub(super) fn open(path: &Path) -> Result<Self, HostError> {
+        Self::open_with(path, Changes::new())
+    }
+
+    /// Another such directory, whose changes are made as here.
+    pub(super) fn open_another(&self, path: &Path) -> Result<Self, HostError> {
+        Self::open_with(path, self.changes.clone())
+    }
+
+    fn open_with(path: &Path, changes: Changes) -> Result<Self, HostError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty());
+        let dir = dir.map_err(|errno| HostError::file("open", path, errno.into()))?;
         Ok(Self {
-            dir: dir.map_err(|errno| HostError::file("open", path, errno.into()))?,
+            dir: Arc::new(dir),
             path: path.to_owned(),
+            changes,
         })
     }
 
     pub(super) fn beneath(&self, relative: &Path) -> Result<Self, HostError> {
         let dir = self.open_beneath(relative, OFlags::DIRECTORY | OFlags::RDONLY)?;
         Ok(Self {
-            dir,
+            dir: Arc::new(dir),
             path: self.path.join(relative),
+            changes: self.changes.clone(),
         })
     }
 
     pub(super) fn make(&self, name: &str) -> Result<Self, HostError> {
+        let (dir, new) = (Arc::clone(&self.dir), name.to_owned());
         let mode = Mode::from_raw_mode(0o755);
-        rustix::fs::mkdirat(self.dir.as_fd(), name, mode)
-            .map_err(|errno| HostError::file("create", self.file(name), errno.into()))?;
+        self.change("create", name, "", move || {
+            Ok(rustix::fs::mkdirat(dir.as_fd(), new, mode)?)
+        })?;
         self.beneath(Path::new(name))
     }
 
@@ -73,10 +90,6 @@ impl GroupDir {
             Err(error) if error.errno() == Some(Errno::EXIST) => self.beneath(Path::new(name)),
             made => made,
         }
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -154,8 +167,35 @@ impl GroupDir {
     /// Writes a value with one system call, as the kernel's files want it.
     pub(super) fn write(&self, name: &str, value: &str) -> Result<(), HostError> {
         let mut file = File::from(self.open_beneath(Path::new(name), WRITE)?);
-        file.write_all(value.as_bytes())
-            .map_err(|source| HostError::write(value, &self.file(name), source))
+        let bytes = value.to_owned();
+        self.change("write", name, value, move || {
+            file.write_all(bytes.as_bytes())
+        })
+    }
+
+    /// Makes a change to one of its files, or to a group in it.
+    pub(super) fn change(
+        &self,
+        action: &'static str,
+        name: &str,
+        value: &str,
+        make: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+    ) -> Result<(), HostError> {
+        let change = Change {
+            action,
+            value,
+            path: self.file(name),
+        };
+        self.changes.make(&change, make)
+    }
+
+    pub(super) const fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The open directory itself, for a change.
+    pub(super) fn shared(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.dir)
     }
 
     pub(super) fn names_below(&self) -> Vec<String> {
@@ -216,10 +256,15 @@ impl GroupDir {
                 group.remove_tree(&below, depth - 1)?;
             }
         }
-        match rustix::fs::unlinkat(self.dir.as_fd(), name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(Removed::Yes),
-            Err(Errno::BUSY) => Ok(Removed::StillPopulated),
-            Err(errno) => Err(HostError::file("remove", self.file(name), errno.into())),
+        let (dir, gone) = (self.shared(), name.to_owned());
+        let removed = self.change("remove", name, "", move || {
+            Ok(rustix::fs::unlinkat(dir.as_fd(), gone, AtFlags::REMOVEDIR)?)
+        });
+        match removed {
+            Ok(()) => Ok(Removed::Yes),
+            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(Removed::Yes),
+            Err(error) if error.errno() == Some(Errno::BUSY) => Ok(Removed::StillPopulated),
+            Err(error) => Err(error),
         }
     }
 

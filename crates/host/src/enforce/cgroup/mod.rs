@@ -13,6 +13,7 @@
 mod adoption;
 #[cfg(test)]
 mod adoption_tests;
+mod apart;
 mod changes;
 mod cpuset;
 mod files;
@@ -50,8 +51,8 @@ use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks, ThreadMasks,
-    Unfinished, Writer,
+    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
+    ThreadMasks, Unfinished, Writer,
 };
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
@@ -75,7 +76,19 @@ pub struct CgroupEnforcer {
 }
 
 impl CgroupEnforcer {
+    /// Binds the memory of those for which that was held up.
+    fn bind_what_is_due(&mut self) -> Result<(), HostError> {
+        let due = self.groups.apps.values_mut().filter_map(|group| {
+            let nodes = group.nodes_due.take()?;
+            Some(group.set_nodes(nodes))
+        });
+        due.collect()
+    }
+
     fn go_on_returning(&mut self, most: usize) {
+        if self.groups.root.changes().moves_wait() {
+            return;
+        }
         let groups = &self.groups;
         self.returning.retain(|some| some.go_on(groups, most));
     }
@@ -141,6 +154,15 @@ impl CgroupEnforcer {
             left_over,
             left: BTreeMap::new(),
         };
+        // An earlier daemon bound memory, which may still be on its way.
+        let bound = |app: &AppId| {
+            let group = groups.root.beneath(Path::new(&name_of(*app)));
+            let nodes = group.and_then(|group| group.read_cpus("cpuset.mems"));
+            nodes.is_ok_and(|nodes| !nodes.is_empty())
+        };
+        if groups.left_over.iter().any(bound) {
+            groups.root.changes().set_apart();
+        }
         groups.remove_left_over();
         Ok(Self {
             partitions: Partitions::found(&groups),
@@ -183,7 +205,12 @@ impl Confine for CgroupEnforcer {
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
         let group = self.groups.get_mut(app)?;
         let Origin::Unit { unit, .. } = &group.origin else {
-            return self.partitions.set(&mut self.groups, app, cpus);
+            let set = self.partitions.set(&mut self.groups, app, cpus);
+            if let Err(HostError::HeldUp(..)) = set {
+                // It may come into force at any time, and is then not another program's.
+                changes::expect(self.groups.get_mut(app)?, cpus);
+            }
+            return set;
         };
         let unit = unit.clone();
         let Units {
@@ -232,7 +259,9 @@ impl Membership for CgroupEnforcer {
         let name = name_of(newcomer.app);
         let dir = self.groups.root.make(&name)?;
         if let Err(error) = dir.add_process(newcomer.first_process) {
-            let _ = self.groups.root.remove_tree(&name, 0);
+            if self.groups.root.remove_tree(&name, 0).is_err() {
+                self.groups.left_over.push(newcomer.app);
+            }
             return Err(error);
         }
         self.groups.apps.insert(
@@ -282,7 +311,7 @@ impl Membership for CgroupEnforcer {
         self.go_on_returning(PROCESSES);
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
-        Ok(())
+        self.bind_what_is_due()
     }
 
     fn too_many_groups(&mut self, app: AppId) -> Option<u64> {
@@ -312,6 +341,10 @@ impl Membership for CgroupEnforcer {
         tasks.processes.sort_unstable();
         tasks.threads.sort_unstable();
         tasks
+    }
+
+    fn held_up(&self) -> Option<HeldUp> {
+        self.groups.root.changes().held_up()
     }
 
     fn group(&self, app: AppId) -> Option<PathBuf> {
@@ -364,6 +397,9 @@ impl Membership for CgroupEnforcer {
         };
         self.partitions.dissolve(&self.groups, &mut group);
         let back = match (&group.origin, departure) {
+            (Origin::Moved(_), Departure::ForGood) if self.groups.root.changes().moves_wait() => {
+                Ok(Back::Part)
+            }
             (Origin::Moved(homes), Departure::ForGood) => {
                 moving::put_back(&self.groups, &group.dir, homes, PROCESSES)
             }
@@ -411,7 +447,7 @@ impl Handover for CgroupEnforcer {
             known => serde_json::from_value(known.clone()).unwrap_or_default(),
         };
         let dir = match origin.place() {
-            Some(place) => GroupDir::open(&self.groups.mount)?.beneath(&place.path),
+            Some(place) => self.groups.home(&place.path),
             None => self.groups.root.beneath(Path::new(&name_of(former.app))),
         };
         let populated = dir.and_then(|dir| Ok((dir.is_populated()?, dir)));
@@ -534,8 +570,9 @@ impl BindMemory for CgroupEnforcer {
         };
         let group = self.groups.get_mut(app)?;
         group.memory = Memory::Bound;
+        group.dir.changes().set_apart();
         let Origin::Unit { unit, .. } = &group.origin else {
-            return group.dir.set_mems(&bound.to_string());
+            return group.set_nodes(bound);
         };
         let started = Instant::now();
         let property = Property::MemoryNodes;

@@ -4,7 +4,7 @@ use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
 use super::isolation::{EXCLUSIVE, PARTITION};
 use super::*;
-use crate::enforce::Extent;
+use crate::enforce::{Extent, Moves};
 use mapper_model::ThreadId;
 use std::fs;
 
@@ -304,4 +304,57 @@ fn the_mount_of_version_2_is_found_among_those_of_version_1() {
     let unified = Some(PathBuf::from("/sys/fs/cgroup/unified"));
     assert_eq!(cgroup2_mount(mounts), unified);
     assert_eq!(cgroup2_mount("tmpfs / tmpfs rw 0 0\n"), None);
+}
+
+/// A tree in which the kernel holds up a change until what comes with it is dropped.
+fn held_up(moves: Moves) -> (Tree, std::sync::mpsc::Sender<()>) {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let held = tree.enforcer.groups.root.changes().hold_up(moves);
+    (tree, held)
+}
+
+#[test]
+fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tried() {
+    let (mut tree, held) = held_up(Moves::Wait);
+    let said = tree.enforcer.held_up().unwrap();
+    assert_eq!(said.change, "write \"0\" to cpuset.mems");
+    tree.apply(1, "2-3");
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
+    let newcomer = Newcomer {
+        app: AppId(2),
+        first_process: 4712,
+        launcher: 4710,
+        account: 0,
+    };
+    let refused = tree.enforcer.admit(&newcomer).unwrap_err();
+    refused.says(&["apps/app-2", "held up (write \"0\" to cpuset.mems)"]);
+    assert!(!tree.path(&of_app(2, "")).exists());
+    // The group of one that ends stays until it can be removed.
+    tree.write(&of_app(1, "cgroup.events"), "populated 0\n");
+    tree.release(1, Departure::ForGood).unwrap();
+    tree.enforcer.refresh().unwrap();
+    assert_eq!(tree.enforcer.left_over(), [APP]);
+    drop(held);
+    while tree.enforcer.held_up().is_some() {
+        std::thread::yield_now();
+    }
+    tree.enforcer.admit(&newcomer).unwrap();
+}
+
+#[test]
+fn memory_is_bound_once_the_kernel_has_finished_what_it_held_up() {
+    let (mut tree, held) = held_up(Moves::Go);
+    tree.write("mapper.slice/apps/cpuset.mems.effective", "0-1\n");
+    tree.admit(2);
+    let file = of_app(2, "cpuset.mems");
+    tree.enforcer.bind_memory(AppId(2), &[NodeId(1)]).unwrap();
+    tree.enforcer.refresh().unwrap();
+    assert!(!tree.path(&file).exists(), "it was not tried");
+    drop(held);
+    while tree.enforcer.held_up().is_some() {
+        std::thread::yield_now();
+    }
+    tree.enforcer.refresh().unwrap();
+    assert_eq!(tree.read(&file), "1");
 }

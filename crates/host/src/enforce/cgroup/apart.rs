@@ -1,0 +1,244 @@
+//! Changes of groups that the kernel may hold up.
+//!
+//! Where memory follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
+//! is locked while a file system does not answer cannot be moved. Before Linux 6.18, every other change of a cpuset waits
+//! for that as well, after it has taken effect; so does every process that joins a group, with the lock of all groups
+//! held.
+//!
+//! Therefore, once memory is bound here, a thread of its own makes each change. If it does not return soon, that thread is
+//! left to wait, and the next change gets another. A change of a cpuset that is held up is in force, as its file shows.
+//! What would take the lock of all groups is not tried meanwhile where it would be held up.
+
+use crate::HostError;
+use crate::enforce::{HeldUp, Moves};
+use crate::procfs::read_small;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a change may take before it counts as held up.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The same while another is held up already.
+const LESS_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Changes that may be held up at once, each with its thread.
+const MOST: usize = 256;
+
+const STACK: usize = 64 << 10;
+
+/// The first Linux in which a change waits for its own memory only.
+const WAITS_FOR_ITS_OWN: (u32, u32) = (6, 18);
+
+/// Makes changes, and knows which are held up. Clones share that.
+#[derive(Clone, Debug)]
+pub(super) struct Changes(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    apart: bool,
+    /// While a change is held up.
+    moves: Moves,
+    thread: Option<SyncSender<Job>>,
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    change: String,
+    since: Instant,
+    returned: Arc<AtomicBool>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A change: what it is, for messages, and where.
+pub(super) struct Change<'a> {
+    pub(super) action: &'static str,
+    pub(super) value: &'a str,
+    pub(super) path: PathBuf,
+}
+
+impl Change<'_> {
+    /// Whether it changes which groups there are, or which processes are in them.
+    fn moves(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default().as_bytes();
+        self.action != "write" || name.starts_with(b"cgroup.")
+    }
+
+    fn failed(&self, error: io::Error) -> HostError {
+        match self.action {
+            "write" => HostError::write(self.value, &self.path, error),
+            action => HostError::file(action, &self.path, error),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let path = self.path.display();
+        match self.action {
+            "write" => format!("write {:?} to {path}", self.value),
+            action => format!("{action} {path}"),
+        }
+    }
+}
+
+impl Changes {
+    pub(super) fn new() -> Self {
+        Self::where_moves(match kernel() {
+            Some(version) if version >= WAITS_FOR_ITS_OWN => Moves::Go,
+            _ => Moves::Wait,
+        })
+    }
+
+    fn where_moves(moves: Moves) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            apart: false,
+            moves,
+            thread: None,
+            held: Vec::new(),
+        })))
+    }
+
+    /// From here on each change has a thread of its own.
+    pub(super) fn set_apart(&self) {
+        self.state().apart = true;
+    }
+
+    /// The oldest change that is held up.
+    pub(super) fn held_up(&self) -> Option<HeldUp> {
+        let mut state = self.state();
+        state.look();
+        state.held.first().map(|held| HeldUp {
+            change: held.change.clone(),
+            lasting: held.since.elapsed(),
+            moves: state.moves,
+        })
+    }
+
+    /// Whether processes can neither join nor leave groups now.
+    pub(super) fn moves_wait(&self) -> bool {
+        self.held_up().is_some_and(|held| held.moves == Moves::Wait)
+    }
+
+    /// Makes a change, or leaves it to its thread. [`HostError::HeldUp`] if it has not returned, or was not tried.
+    pub(super) fn make(
+        &self,
+        change: &Change<'_>,
+        make: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<(), HostError> {
+        let mut state = self.state();
+        if !state.apart {
+            drop(state);
+            return make().map_err(|error| change.failed(error));
+        }
+        state.look();
+        let patience = match state.held.first() {
+            None => PATIENCE,
+            Some(held) => {
+                let waits = change.moves() && state.moves == Moves::Wait;
+                if waits || state.held.len() >= MOST {
+                    return Err(HostError::HeldUp(
+                        change.describe(),
+                        held.change.clone(),
+                        held.since.elapsed().as_secs(),
+                    ));
+                }
+                LESS_PATIENCE
+            }
+        };
+        let (done, outcome) = mpsc::sync_channel(1);
+        let returned = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&returned);
+        let job = Box::new(move || {
+            let _nobody_waits = done.send(make());
+            flag.store(true, Ordering::Release);
+        });
+        let since = Instant::now();
+        state.hand_over(job).map_err(|error| change.failed(error))?;
+        if let Ok(outcome) = outcome.recv_timeout(patience) {
+            return outcome.map_err(|error| change.failed(error));
+        }
+        state.thread = None;
+        let what = change.describe();
+        tracing::warn!("the kernel holds up a change: {what}");
+        state.held.push(Held {
+            change: what.clone(),
+            since,
+            returned,
+        });
+        Err(HostError::HeldUp(what.clone(), what, 0))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets what has returned.
+    fn look(&mut self) {
+        self.held.retain(|held| {
+            let returned = held.returned.load(Ordering::Acquire);
+            if returned {
+                let s = held.since.elapsed().as_secs();
+                tracing::info!(
+                    "the kernel has finished a change after {s} s: {}",
+                    held.change
+                );
+            }
+            !returned
+        });
+    }
+
+    fn hand_over(&mut self, job: Job) -> io::Result<()> {
+        let thread = match self.thread.take() {
+            Some(thread) => thread,
+            None => start()?,
+        };
+        let handed = thread.send(job);
+        self.thread = Some(thread);
+        handed.map_err(|_| io::Error::other("the thread that changes groups has ended"))
+    }
+}
+
+/// A thread that makes changes until nobody has any for it.
+fn start() -> io::Result<SyncSender<Job>> {
+    let (sender, jobs) = mpsc::sync_channel::<Job>(1);
+    std::thread::Builder::new()
+        .name("change-groups".to_owned())
+        .stack_size(STACK)
+        .spawn(move || jobs.into_iter().for_each(|job| job()))?;
+    Ok(sender)
+}
+
+/// The first two numbers of its version.
+fn kernel() -> Option<(u32, u32)> {
+    let release = read_small(Path::new("/proc/sys/kernel/osrelease")).ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+impl Changes {
+    /// Has a change held up until what is returned is dropped.
+    pub(super) fn hold_up(&self, moves: Moves) -> mpsc::Sender<()> {
+        let (end, waits) = mpsc::channel::<()>();
+        self.set_apart();
+        self.state().moves = moves;
+        let change = Change {
+            action: "write",
+            value: "0",
+            path: PathBuf::from("cpuset.mems"),
+        };
+        let late = self.make(&change, move || {
+            let _ = waits.recv();
+            Ok(())
+        });
+        assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
+        end
+    }
+}
