@@ -37,6 +37,10 @@ use std::time::{Duration, Instant};
 
 /// How long a daemon may take for an answer. It gathers arrivals for some milliseconds; one that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a launch that a daemon did not answer waits for the next one, how often it looks, and how many it asks.
+const NEXT_DAEMON: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(100);
+const MOST_DAEMONS: u32 = 3;
 const NO_MODE_IS_SAFE: u8 = 1;
 
 /// Everything `mapper-launch` does. Returns the exit status.
@@ -243,14 +247,36 @@ fn managed(
     if let (Some(TeamsWish::Named(teams)), Shim::Found(_)) = (arguments.wishes.teams, &shim) {
         warn_of_unserved(linked.as_ref(), teams);
     }
-    let asked = client.ask_launch(launch_request(&child, arguments, &shim, linked));
-    let answer = match asked {
-        Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
-            Event::Readable => client.launched(),
-            Event::Late => Err(client.gave_up()),
-            Event::Ended(ending) => return Ok(end(ending)),
-        },
-        Err(error) => Err(error),
+    let request = launch_request(&child, arguments, &shim, linked);
+    let (mut asked_of, deadline) = (1, Instant::now() + NEXT_DAEMON);
+    let answer = loop {
+        let asked = client.ask_launch(request.clone());
+        let answer = match asked {
+            Ok(()) => match supervisor.until_readable(client.as_fd(), Instant::now() + PATIENCE)? {
+                Event::Readable => client.launched(),
+                Event::Late => Err(client.gave_up()),
+                Event::Ended(ending) => return Ok(end(ending)),
+            },
+            Err(error) => Err(error),
+        };
+        // The daemon ended before it answered. The next one may be on its way.
+        match answer {
+            Err(error)
+                if own_daemon::is_missing(&error)
+                    && asked_of < MOST_DAEMONS
+                    && Instant::now() < deadline =>
+            {
+                if let Some(ending) = supervisor.until(Instant::now() + LOOK)? {
+                    return Ok(end(ending));
+                }
+                let socket = socket_path::socket_path(arguments.socket.as_deref());
+                if let Ok(next) = connect(arguments, environment, &socket) {
+                    client = next;
+                    asked_of += 1;
+                }
+            }
+            answer => break answer,
+        }
     };
     let launched = match answer {
         Ok(launched) => {

@@ -479,3 +479,18 @@ fn teams_that_a_static_program_cannot_have_get_a_warning() {
     let openmp = launch.program.as_ref().unwrap().openmp;
     assert_eq!(openmp, LinkedOpenMp::StaticLibgomp);
 }
+
+#[test]
+fn a_launch_that_the_daemon_does_not_answer_is_asked_of_the_next_one() {
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let stage = Stage::with_daemon(move |request| match request {
+        Request::Launch(launch) => match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Answer::HangUp,
+            _ => Answer::Reply(grant(launch, &CpuSet::first(1), 1)),
+        },
+        _ => Answer::HangUp,
+    });
+    let outcome = run(&mut stage.launch(&[], &["sh", "-c", "exit 3"]));
+    assert_eq!(ending(outcome.status), "exit 3", "{}", outcome.stderr);
+    assert_eq!(outcome.stderr, "");
+}

@@ -355,6 +355,7 @@ impl Daemon {
             if reply.is_closed() {
                 continue;
             }
+            self.forget_unanswered(launch.request.pid);
             let Self {
                 registry,
                 machine,
@@ -373,6 +374,15 @@ impl Daemon {
         }
         self.registry.pending.extend(pending);
         (admitted, events)
+    }
+
+    /// An earlier daemon admitted this process and ended before it answered: its launcher asks again.
+    fn forget_unanswered(&mut self, pid: u32) {
+        if let Some(app) = launch::with_first_process(pid, &self.registry, &self.machine) {
+            let app = app.record.id;
+            self.forget(app);
+            self.registry.ended.retract(app);
+        }
     }
 
     fn answer_when_saved(&mut self, admitted: Vec<Waiting>) {

@@ -228,3 +228,20 @@ fn twenty_crashes_in_a_row_change_nothing() {
     drop(running);
     eventually("all ends are seen", || daemon.status().apps.is_empty());
 }
+
+#[test]
+fn a_launch_that_an_earlier_daemon_did_not_answer_is_repeated() {
+    let mut daemon = Daemon::start();
+    let first = launch(&daemon, "again");
+    let before = first.launched.reply.app;
+    daemon.crash();
+    assert_eq!(app(&daemon, "again").id, before);
+    let again = first.program.request("again");
+    let launched = daemon.client().launch(again).unwrap();
+    assert_ne!(launched.reply.app, before);
+    let status = daemon.status();
+    assert_eq!(status.apps.len(), 1, "{status:?}");
+    assert_eq!(status.apps[0].id, launched.reply.app);
+    // Nothing has ended.
+    assert_eq!(daemon.client().history().unwrap().ended, []);
+}

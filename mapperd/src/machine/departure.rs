@@ -25,7 +25,9 @@ pub(crate) fn let_go(
     let mut gone = registry.remove(app)?;
     let now_ns = machine.clock.now_ns();
     gone.record.accounting.advance(now_ns, gone.effective.len());
-    registry.ended.add(Ended::now(&gone, now_ns));
+    registry
+        .ended
+        .add(Ended::now(&gone, &machine.accounts, now_ns));
     let own_mask = gone.record.own_mask.take();
     let cpus = own_mask.unwrap_or_else(|| machine.unmanaged_cpus(decider.topology()));
     if let Some(page) = &mut gone.page {

@@ -1,10 +1,11 @@
 //! Applications that have ended, for their reports and for the history.
 
+use crate::config::accounts::Accounts;
 use crate::registry::app::{App, AppRecord};
 use mapper_control::schema::Account;
 use mapper_model::{AppId, AppName, Qos};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// In memory: so many may end at once before the launcher of the first has asked for its report.
@@ -12,6 +13,7 @@ const KEPT: usize = 256;
 /// In the history, and for the next daemon.
 pub(crate) const SHOWN: usize = 100;
 
+/// The last of each account: whose programs come and go all the time pushes out no other user's.
 #[derive(Debug, Default)]
 pub(crate) struct EndedApps(VecDeque<Arc<Ended>>);
 
@@ -21,6 +23,9 @@ pub(crate) struct Ended {
     pub(crate) name: AppName,
     pub(crate) uid: u32,
     pub(crate) requested_by: u32,
+    /// Whose part of the history it takes.
+    #[serde(default)]
+    pub(crate) part_of: u32,
     pub(crate) command: String,
     pub(crate) qos: Qos,
     pub(crate) account: Account,
@@ -30,7 +35,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// The application as if it ended now.
-    pub(crate) fn now(app: &App, now_ns: u64) -> Self {
+    pub(crate) fn now(app: &App, accounts: &Accounts, now_ns: u64) -> Self {
         let AppRecord {
             id,
             spec,
@@ -44,6 +49,7 @@ impl Ended {
             name: spec.name.clone(),
             uid: *uid,
             requested_by: app.record.requested_by(),
+            part_of: accounts.of(app.record.requested_by()),
             command: match app.record.origin.adoption() {
                 Some(adoption) => adoption.target.to_string(),
                 None => command.clone(),
@@ -58,10 +64,45 @@ impl Ended {
 
 impl EndedApps {
     pub(crate) fn add(&mut self, ended: Ended) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
-        }
         self.0.push_back(Arc::new(ended));
+        if self.0.len() > KEPT {
+            self.0 = self.latest_of_each(KEPT).into_iter().rev().collect();
+        }
+    }
+
+    /// Forgets one whose launch is repeated.
+    pub(crate) fn retract(&mut self, app: AppId) {
+        self.0.retain(|ended| ended.app != app);
+    }
+
+    /// For the next daemon.
+    pub(crate) fn to_save(&self) -> Vec<Arc<Ended>> {
+        self.latest_of_each(SHOWN)
+    }
+
+    /// At most so many, the latest first: nobody has fewer than another while he has older ones.
+    fn latest_of_each(&self, most: usize) -> Vec<Arc<Ended>> {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for ended in &self.0 {
+            *counts.entry(ended.part_of).or_default() += 1;
+        }
+        let mut counts: Vec<usize> = counts.into_values().collect();
+        counts.sort_unstable();
+        let (mut left, mut each) = (most, most);
+        for (before, count) in counts.iter().enumerate() {
+            each = left / (counts.len() - before);
+            if *count > each {
+                break;
+            }
+            left -= count;
+        }
+        let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
+        let of_each = self.0.iter().rev().filter(|ended| {
+            let taken = taken.entry(ended.part_of).or_default();
+            *taken += 1;
+            *taken <= each.max(1)
+        });
+        of_each.take(most).cloned().collect()
     }
 
     /// The launcher may report the status after the daemon has seen the end.
@@ -84,5 +125,52 @@ impl EndedApps {
     /// What an earlier daemon saved, the latest first.
     pub(crate) fn continue_from(&mut self, saved: Vec<Arc<Ended>>) {
         self.0 = saved.into_iter().rev().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(app: u64, uid: u32) -> Ended {
+        Ended {
+            app: AppId(app),
+            name: AppName::new("any").unwrap(),
+            uid,
+            requested_by: uid,
+            part_of: uid,
+            command: String::new(),
+            qos: Qos::default(),
+            account: Account::default(),
+            exit_status: None,
+            ended_ns: app,
+        }
+    }
+
+    #[test]
+    fn a_user_whose_programs_end_all_the_time_pushes_no_other_users_out_of_the_history() {
+        let mut apps = EndedApps::default();
+        apps.add(ended(1, 7));
+        apps.add(ended(2, 8));
+        for app in 3..2000 {
+            apps.add(ended(app, 9));
+        }
+        assert_eq!(apps.0.len(), KEPT);
+        assert!(apps.find(AppId(1)).is_some() && apps.find(AppId(2)).is_some());
+        let saved = apps.to_save();
+        assert_eq!(saved.len(), SHOWN);
+        assert_eq!(saved[0].app, AppId(1999), "the latest first");
+        assert_eq!(saved[SHOWN - 1].app, AppId(1));
+    }
+
+    #[test]
+    fn of_more_users_than_places_the_latest_are_kept() {
+        let mut apps = EndedApps::default();
+        for app in 0..1000 {
+            apps.add(ended(app, u32::try_from(app).unwrap()));
+        }
+        let saved = apps.to_save();
+        let saved: Vec<u64> = saved.iter().map(|ended| ended.app.0).collect();
+        assert_eq!(saved, (900..1000).rev().collect::<Vec<u64>>());
     }
 }

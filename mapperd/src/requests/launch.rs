@@ -91,11 +91,24 @@ fn check_process(
             uids.effective, peer.uid
         )));
     }
-    let mut apps = registry.apps.iter();
-    if apps.any(|app| app.record.first_process.pid == pid) || registry.is_pending(pid) {
+    let managed = with_first_process(pid, registry, machine);
+    let held = managed.is_some_and(|app| app.lease == Lease::Held);
+    if held || registry.is_pending(pid) {
         return Err(not_permitted(format!("process {pid} is already managed")));
     }
     Ok(process)
+}
+
+/// The application that began with this process.
+pub(crate) fn with_first_process<'a>(
+    pid: u32,
+    registry: &'a Registry,
+    machine: &Machine,
+) -> Option<&'a App> {
+    let mut apps = registry.apps.iter();
+    let first = |app: &&App| app.record.first_process.pid == pid;
+    apps.find(first)
+        .filter(|app| machine.is_alive(app.record.first_process))
 }
 
 /// The partition that is possible. If the user requested another, the launch is refused; if a rule did, the program

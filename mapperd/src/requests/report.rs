@@ -18,7 +18,7 @@ pub(crate) fn report(
     let found = match registry.get_mut(asked) {
         Some(app) => {
             app.record.accounting.advance(now_ns, app.effective.len());
-            Some(Ended::now(app, now_ns))
+            Some(Ended::now(app, &machine.accounts, now_ns))
         }
         None => registry.ended.find(asked).cloned(),
     };

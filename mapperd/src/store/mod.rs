@@ -14,7 +14,6 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
-use crate::registry::ended::SHOWN;
 use saved::{Ending, SavedApp, Unsaved};
 use saver::{Flushed, Saver};
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl Store {
         saved.unfinished = enforcer.remember_unfinished();
         saved.released.clone_from(&registry.released);
         saved.released.retain(|app| left_over.contains(app));
-        saved.ended = registry.ended.latest().take(SHOWN).cloned().collect();
+        saved.ended = registry.ended.to_save();
         let token = |app: &App| Some(app.page.as_ref()?.writer.token().to_string());
         let apps = registry.apps.iter().map(|app| SavedApp {
             record: app.record.clone(),

@@ -8,7 +8,7 @@ use mapper_model::AppId;
 use mapper_pipeline::ControllerState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) const VERSION: u32 = 3;
 
@@ -75,8 +75,7 @@ impl<Learned: Default> Saved<Learned> {
 
 /// The id of this boot; empty where the kernel does not provide it.
 pub(crate) fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    static READ: OnceLock<String> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    READ.get_or_init(|| read().trim().to_owned()).clone()
 }
