@@ -8,7 +8,6 @@ use crate::supervise::{Ending, Event, Supervisor};
 use mapper_control::schema::LaunchReply;
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
 use mapper_manual::wording;
-use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::SigSet;
 use nix::unistd::{ForkResult, fork};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -167,13 +166,11 @@ impl<'a> DaemonWatch<'a> {
     }
 
     /// Has a process of its own start the daemon, as that takes a while in which signals are to be served. What goes
-    /// wrong shows when no daemon answers.
+    /// wrong shows when no daemon answers. The daemon falls to the launcher as orphans of the program do, and knows itself.
     fn start(&self, supervisor: &mut Supervisor) -> anyhow::Result<()> {
         let Ok((done, open)) = pipe_with(PipeFlags::CLOEXEC) else {
             return Ok(());
         };
-        // The daemon is not to be taken for an orphan of the program.
-        let _ = set_child_subreaper(false);
         // SAFETY: the launcher has a single thread, so the child finds every lock free.
         if let Ok(ForkResult::Child) = unsafe { fork() } {
             let _ = SigSet::empty().thread_set_mask();
@@ -183,7 +180,6 @@ impl<'a> DaemonWatch<'a> {
         }
         drop(open);
         let waited = supervisor.until_readable(done.as_fd(), Instant::now() + FOREVER);
-        let _ = set_child_subreaper(true);
         waited.map(drop)
     }
 

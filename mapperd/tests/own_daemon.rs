@@ -310,3 +310,40 @@ fn a_daemon_serves_the_socket_that_a_service_manager_passes_and_leaves_it_there(
     // The next connection would start the next daemon.
     std::os::unix::net::UnixStream::connect(home.socket()).unwrap();
 }
+
+/// Processes that run `sleep` for this long, by the numbers of their parents.
+fn parents_of_sleepers(seconds: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let parent = |folder: PathBuf| {
+        let line = fs::read_to_string(folder.join("cmdline")).ok()?;
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        let sleeps = line == format!("sleep\0{seconds}\0");
+        sleeps.then(|| stat.split(' ').nth(3)?.parse().ok())?
+    };
+    processes.filter_map(|entry| parent(entry.path())).collect()
+}
+
+#[test]
+fn orphans_of_a_program_stay_with_its_launcher_also_while_that_starts_the_next_daemon() {
+    let home = Home::new();
+    let seconds = "4.711";
+    let orphans = format!("while :; do (setsid sleep {seconds} &); sleep 0.01; done");
+    let launch = home
+        .launch(&["--name", "mother", "--", "sh", "-c", &orphans])
+        .spawn();
+    let mut launched = launch.unwrap();
+    let launcher = Pid::from_child(&launched).as_raw_nonzero().get();
+    eventually("there are orphans", || {
+        parents_of_sleepers(seconds).contains(&launcher)
+    });
+    let before = home.daemon().unwrap();
+    kill_process(before, Signal::KILL).unwrap();
+    eventually("its launcher starts the next", || {
+        home.daemon().is_some_and(|daemon| daemon != before)
+    });
+    kill_process(Pid::from_child(&launched), Signal::TERM).unwrap();
+    let parents = parents_of_sleepers(seconds);
+    launched.wait().unwrap();
+    assert!(parents.len() > 50, "{}", parents.len());
+    assert!(parents.iter().all(|pid| *pid == launcher), "{parents:?}");
+}
