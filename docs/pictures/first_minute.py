@@ -35,7 +35,7 @@ SCENE = [
     ("mapper top", 6.0),
     ("q", 1.0),
     ("mapper explain cg", 5.0),
-    ("wait", 30.0),
+    ("wait", 120.0),
     ("mapper history", 3.0),
 ]
 
@@ -93,9 +93,12 @@ class Recording:
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self.shown: list[list[tuple[float, str]]] = [[] for _ in range(LINES)]
+        self._typed: set[float] = set()
 
-    def look(self, terminal: Terminal) -> None:
+    def look(self, terminal: Terminal, typing: bool = False) -> None:
         now = time.monotonic() - self._begun
+        if typing:
+            self._typed.add(now)
         for shown, text in zip(self.shown, terminal.lines()):
             if not shown or shown[-1][1] != text:
                 shown.append((now, text))
@@ -114,7 +117,8 @@ class Recording:
         changes = sorted({at for shown in self.shown for at, _ in shown})
         cut, before, moved = 0.0, changes[0], {}
         for at in changes:
-            cut += max(at - before - PAUSE_S, 0)
+            longest = 2 * KEY_S if at in self._typed else PAUSE_S
+            cut += max(at - before - longest, 0)
             moved[at], before = at - cut, at
         self.shown = [[(moved[at], text) for at, text in shown] for shown in self.shown]
         return moved[before] + REST_S
@@ -133,7 +137,7 @@ def record(folder: Path, programs: Path) -> Recording:
         for key in text:
             terminal.type(key)
             time.sleep(KEY_S)
-            recording.look(terminal)
+            recording.look(terminal, typing=True)
         if text != "q":
             terminal.enter()
         recording.watch(terminal, seconds, until="$" if text == "wait" else "")
