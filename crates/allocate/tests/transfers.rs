@@ -66,6 +66,9 @@ enum Drawn {
     Saturated(f64),
     /// This power of the count, and busy on all it has.
     Power(f64),
+    /// In proportion up to so many CPUs, from there on slower by this power of the count, and busy on all it has. Drawn
+    /// as a part of the fair share: a peak between two counts that were measured is not looked for.
+    Peak(f64, f64),
 }
 
 impl Drawn {
@@ -74,6 +77,18 @@ impl Drawn {
             Self::Serial(serial) => amdahl(serial)(cpus, 0),
             Self::Saturated(most) => f64::from(cpus).min(most),
             Self::Power(power) => f64::from(cpus).powf(power),
+            Self::Peak(at, power) => {
+                let cpus = f64::from(cpus);
+                cpus.min(at) * (cpus / at).max(1.0).powf(-power)
+            }
+        }
+    }
+
+    /// With a fair share of so many CPUs.
+    fn of(self, fair: u32) -> Self {
+        match self {
+            Self::Peak(part, power) => Self::Peak((part * f64::from(fair)).max(1.0), power),
+            _ => self,
         }
     }
 
@@ -94,6 +109,11 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         (1.0..=40.0).prop_map(Drawn::Saturated),
         (0.0..=1.0).prop_map(Drawn::Power),
     ]
+}
+
+/// One that is faster with fewer CPUs than its fair share.
+fn drawn_peak() -> impl Strategy<Value = Drawn> {
+    (0.1..=0.9, 0.1..=1.0).prop_map(|(at, power)| Drawn::Peak(at, power))
 }
 
 /// Sum of the logarithms of the speeds, over those at the fair shares.
@@ -191,6 +211,25 @@ proptest! {
                 );
             }
         }
+        prop_assert!(mean.min(end) >= 0.999 * PROMISED, "{mean} {end} {programs:?} {log:#?}");
+    }
+
+    #[test]
+    fn programs_that_are_faster_with_fewer_cpus_come_to_their_peak(
+        cpus in prop_oneof![Just(4u32), Just(8), Just(16), Just(80)],
+        peaks in proptest::collection::vec(drawn_peak(), 1..=2),
+        others in proptest::collection::vec(drawn(), 1..=2),
+    ) {
+        let mut programs = [peaks, others].concat();
+        programs.truncate((cpus / 2) as usize);
+        let fair = cpus / programs.len() as u32;
+        programs.iter_mut().for_each(|program| *program = program.of(fair));
+        let Outcome { best, late, mean, end, log, .. } = outcome(cpus, &programs);
+        let five_percent = 1.05_f64.ln() * programs.len() as f64;
+        prop_assert!(
+            late >= best - five_percent,
+            "{:.3} of {:.3}: {programs:?} {log:#?}", late.exp(), best.exp()
+        );
         prop_assert!(mean.min(end) >= 0.999 * PROMISED, "{mean} {end} {programs:?} {log:#?}");
     }
 

@@ -264,7 +264,12 @@ impl MapperNext {
     /// towards the division that would be best if one of them scaled as well as may be.
     fn explore(&mut self, plan: &Plan<'_>, notes: &mut [Note]) -> Option<Vec<u32>> {
         let least = plan.value(&plan.now()) + self.config.threshold.ln_1p();
-        let rested = |place: &usize| self.state.learners.at(*place).rests_s <= 0.0;
+        // One that is faster with fewer CPUs is tried with fewer still at once.
+        let falls = |place: usize| {
+            let outlook = plan.candidates[place].outlook.as_ref();
+            outlook.is_some_and(Outlook::falls)
+        };
+        let rested = |place: &usize| self.state.learners.at(*place).rests_s <= 0.0 || falls(*place);
         let hopes = (0..notes.len()).filter(rested);
         let hopes = hopes.filter_map(|place| plan.hope(place));
         let hope = hopes.max_by(|a, b| a.value.total_cmp(&b.value))?;

@@ -14,7 +14,7 @@ use super::universal::Universal;
 /// Standard errors by which a power may be off, and the error from which it is worth a trial.
 const DOUBT: f64 = 2.0;
 const IN_DOUBT: f64 = 0.05;
-/// A power below which fewer CPUs are better, which ends somewhere.
+/// A power below which fewer CPUs are better. Where that ends is not known: the next trial is of fewer still.
 const PEAK: f64 = -0.05;
 
 /// What is expected where nothing was measured.
@@ -55,10 +55,12 @@ pub(crate) struct Outlook {
     /// Powers by which the rate goes on below the knots, as far again as they reach and at least to half the least one;
     /// below that; and above the knots.
     near: f64,
-    near_error: f64,
     reach: f64,
     below: f64,
     above: f64,
+    /// How far off `near` may be, and what it is at best; infinite where nothing was measured or fewer CPUs are better.
+    near_error: f64,
+    near_at_best: f64,
     /// The law that replaces all that.
     universal: Option<Universal>,
 }
@@ -138,15 +140,19 @@ impl Outlook {
             [.., before, end] => power(*before, *end).clamp(0.0, expected.power),
             _ => expected.power,
         };
-        let [near, near_error, reach] = match knots.as_slice() {
+        let [near, near_error, near_at_best, reach] = match knots.as_slice() {
             [first, second, ..] if power(*first, *second) > PEAK => {
                 let near = power(*first, *second).clamp(expected.least, expected.below);
                 let error = first.error.hypot(second.error) / (second.ln_cpus - first.ln_cpus);
                 let span = knots[knots.len() - 1].ln_cpus - first.ln_cpus;
-                [near, error, span.max(std::f64::consts::LN_2)]
+                let at_best = (near - DOUBT * error).max(0.0);
+                [near, error, at_best, span.max(std::f64::consts::LN_2)]
             }
-            [_] => [expected.below, f64::INFINITY, std::f64::consts::LN_2],
-            _ => [expected.below, 0.0, 0.0],
+            [first, second, ..] => {
+                let at_best = power(*first, *second).max(-1.0);
+                [expected.below, f64::INFINITY, at_best, f64::INFINITY]
+            }
+            _ => [expected.below, f64::INFINITY, 0.0, std::f64::consts::LN_2],
         };
         if let Some(region) = hints.together_within
             && region < least.cpus
@@ -164,10 +170,11 @@ impl Outlook {
             knots,
             serial_per_work: split.serial_per_work,
             near,
-            near_error,
             reach,
             below: expected.below,
             above: grows,
+            near_error,
+            near_at_best,
             universal: match hints.law {
                 Law::Powers => None,
                 Law::Universal => Universal::fit(split, expected.power),
@@ -177,11 +184,11 @@ impl Outlook {
 
     /// The same if fewer CPUs were as good, and more as good, as may be; `None` where that is known.
     pub(crate) fn hopeful(&self) -> Option<Self> {
-        let never_moved = self.near_error.is_infinite();
+        let is_open = self.near_error.is_infinite();
         let hopeful = || Self {
-            near: (self.near - DOUBT * self.near_error).max(0.0),
-            below: if never_moved { 0.0 } else { self.below },
-            above: if never_moved && self.above > 0.0 {
+            near: self.near_at_best,
+            below: if is_open { 0.0 } else { self.below },
+            above: if is_open && self.above > 0.0 {
                 1.0
             } else {
                 self.above
@@ -189,6 +196,11 @@ impl Outlook {
             ..self.clone()
         };
         (self.near_error > IN_DOUBT).then(hopeful)
+    }
+
+    /// Whether it was faster with the fewest CPUs that it was measured with than with more.
+    pub(crate) fn falls(&self) -> bool {
+        self.near_at_best < 0.0
     }
 
     pub(crate) fn ln_speed(&self, cpus: u32) -> f64 {

@@ -74,6 +74,16 @@ impl Candidate {
         (floor - outlook.ln_speed(cpus)).max(0.0)
     }
 
+    /// By how much its speed may fall in a trial, as a logarithm: as far as the promise lets the fair share's speed fall,
+    /// and by what it gained since where it is known to be faster with fewer CPUs.
+    fn slack(&self) -> f64 {
+        let gained = self.outlook.as_ref().filter(|outlook| outlook.falls());
+        let gained = gained.map_or(0.0, |outlook| {
+            outlook.ln_speed(self.now) - outlook.ln_speed(self.owed.fair)
+        });
+        gained.max(0.0) - self.ln_promise
+    }
+
     fn value(&self, cpus: u32) -> f64 {
         let (Some(outlook), None) = (&self.outlook, self.needs) else {
             return 0.0;
@@ -150,7 +160,7 @@ impl Plan<'_> {
         });
         let transfers = pairs.filter_map(|[giver, taker]| {
             let (from, to) = (&self.candidates[giver], &self.candidates[taker]);
-            let harmless = (-from.ln_promise.exp_m1() * f64::from(from.now)) as u32;
+            let harmless = (-(-from.slack()).exp_m1() * f64::from(from.now)) as u32;
             let cpus = harmless.clamp(1, now.abs_diff(cpus).max(1));
             let least = from.limits().least;
             if from.now < least + cpus || to.now + cpus > to.limits().most {
