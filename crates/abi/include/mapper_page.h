@@ -223,6 +223,11 @@ struct MAPPER_ALIGNED(128) mapper_thread_slot {
   // Identity of the region this thread started last: a hash of its function's place in the program, the same in every
   // run, or the function's address; 0 before the first.
   uint64_t region;
+  // Time in parallel regions that this thread started, nested ones once more, estimated by samples; stays 0 where it is
+  // not measured.
+  uint64_t parallel_ns;
+  // `CLOCK_MONOTONIC` when the region began that this thread is in, if that region will count in `parallel_ns`; else 0.
+  uint64_t parallel_since_ns;
 };
 
 // The whole page.

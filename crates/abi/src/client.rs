@@ -287,9 +287,15 @@ impl ClientPage {
 /// Makes a free slot the owner's.
 fn occupy(slot: &ThreadSlot, owner: SlotOwner) -> bool {
     // Acquire: the totals of the owner before, which released it, have to be visible.
-    slot.owner
+    let occupied = slot
+        .owner
         .compare_exchange(0, owner.to_raw(), Ordering::Acquire, Ordering::Relaxed)
-        .is_ok()
+        .is_ok();
+    if occupied {
+        // The owner before may have been killed in a region.
+        slot.parallel_since_ns.store(0, Ordering::Relaxed);
+    }
+    occupied
 }
 
 fn vacate(slot: &ThreadSlot, owner: u64) -> bool {

@@ -198,6 +198,11 @@ pub struct ThreadSlot {
     /// Identity of the region this thread started last: a hash of its function's place in the program, the same in every
     /// run, or the function's address; 0 before the first.
     pub region: AtomicU64,
+    /// Time in parallel regions that this thread started, nested ones once more, estimated by samples; stays 0 where it is
+    /// not measured.
+    pub parallel_ns: AtomicU64,
+    /// `CLOCK_MONOTONIC` when the region began that this thread is in, if that region will count in `parallel_ns`; else 0.
+    pub parallel_since_ns: AtomicU64,
 }
 
 /// The whole page.

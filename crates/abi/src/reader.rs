@@ -32,6 +32,9 @@ pub struct Progress {
     /// Thread time spent waiting at barriers; measured only with
     /// [`ReportFlags::WAIT_MEASURED`](crate::ReportFlags::WAIT_MEASURED).
     pub wait_ns: u64,
+    /// Time in parallel regions, those that run included, summed over the threads that started them; an estimate, 0 where
+    /// it is not measured.
+    pub parallel_ns: u64,
     /// Monotonic time of the last region or loop completed; 0 before the first, never in the future.
     pub last_progress_ns: u64,
     /// Threads that hold a slot; those of killed processes hold theirs until it is needed.
@@ -80,7 +83,14 @@ impl PageReader {
             add(&mut total.regions, &slot.regions);
             add(&mut total.iterations, &slot.iterations);
             add(&mut total.wait_ns, &slot.wait_ns);
-            total.threads += u32::from(slot.owner.load(Ordering::Relaxed) != 0);
+            add(&mut total.parallel_ns, &slot.parallel_ns);
+            let is_owned = slot.owner.load(Ordering::Relaxed) != 0;
+            total.threads += u32::from(is_owned);
+            let since_ns = slot.parallel_since_ns.load(Ordering::Relaxed);
+            if is_owned && since_ns != 0 {
+                let so_far_ns = now_ns.saturating_sub(since_ns);
+                total.parallel_ns = total.parallel_ns.saturating_add(so_far_ns);
+            }
             let last_ns = slot.last_progress_ns.load(Ordering::Relaxed).min(now_ns);
             let region = slot.region.load(Ordering::Relaxed);
             if last_ns >= total.last_progress_ns && region != 0 {

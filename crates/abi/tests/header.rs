@@ -37,7 +37,8 @@ fn offset_assertions() -> String {
     check!(OwnReportBlock as "mapper_own_report_block", size_of::<OwnReportBlock>(),
         [progress_kind, serial_phases, work_done, work_at_ns, latency_ns, latency_at_ns, cpu_range]);
     check!(ThreadSlot as "mapper_thread_slot", size_of::<ThreadSlot>(),
-        [owner, regions, iterations, wait_ns, last_progress_ns, region]);
+        [owner, regions, iterations, wait_ns, last_progress_ns, region,
+         parallel_ns, parallel_since_ns]);
     check!(Page as "mapper_page", size_of::<Page>(),
         [header, allocation, report, own, reserved, slots]);
     text

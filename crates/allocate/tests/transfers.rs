@@ -48,12 +48,49 @@ fn a_program_that_scales_has_six_of_eight_cpus_within_four_seconds_and_keeps_the
 }
 
 #[test]
+fn serial_parts_in_which_threads_wait_actively_are_seen_by_what_the_runtime_tells() {
+    const SERIAL: f64 = 0.6;
+    let mut world = World::new(POLICY, machine(1, 8, 1)).noisy(0.1, 1);
+    let speed = amdahl(SERIAL);
+    for serial in [0.0, SERIAL] {
+        let speed = amdahl(serial);
+        world.arrive_with(amdahl(serial), |app| {
+            app.busy = Some(linear());
+            app.parallel = Some(Box::new(move |cpus, tick| 1.0 - serial * speed(cpus, tick)));
+        });
+    }
+    world.intervals(4);
+    assert_eq!(world.counts(), [6, 2], "{:#?}", world.sentences());
+    // It keeps its promise at two CPUs.
+    assert!(speed(2, 0) > PROMISED * speed(4, 0));
+}
+
+#[test]
 fn where_busy_cpus_are_known_the_second_decision_transfers() {
     let mut world = World::new(POLICY, machine(1, 8, 1));
     arrive(&mut world, 0.0);
     arrive(&mut world, 0.6);
     world.intervals(2);
     assert_eq!(world.counts(), [6, 2], "{:#?}", world.sentences());
+}
+
+#[test]
+fn the_floor_is_the_promised_share_of_the_fair_shares_speed_wherever_it_runs() {
+    let mut world = World::new(POLICY, machine(1, 8, 1));
+    for serial in [0.0, 0.6] {
+        arrive(&mut world, serial);
+    }
+    for _ in 0..20 {
+        world.interval();
+        if world.tick < 4 {
+            continue;
+        }
+        for (share, serial) in world.last.shares.iter().zip([0.0, 0.6]) {
+            let floor = share.floor.unwrap();
+            let promised = PROMISED * amdahl(serial)(4, 0);
+            assert!((floor / promised - 1.0).abs() < 0.05, "{floor} {promised}");
+        }
+    }
 }
 
 const POLICY: &str = "mapper-next";

@@ -39,6 +39,9 @@ struct Pair {
     /// Time waited at barriers so far, where the runtime reports it.
     #[serde(default)]
     waited_ns: Option<u64>,
+    /// Time in parallel regions so far, where the runtime reports it.
+    #[serde(default)]
+    parallel_ns: Option<u64>,
     #[serde(default)]
     runtime_threads: u32,
     /// Regions and iterations completed.
@@ -190,6 +193,12 @@ impl AppMonitor {
         self.profile.utilisation = busy_cpus
             .filter(|_| cpus > 0)
             .map(|busy| (busy / f64::from(cpus)).clamp(0.0, 1.0));
+        let parallel_ns = reading.runtime.and_then(|runtime| runtime.parallel_ns);
+        self.profile.parallel_share = pair
+            .parallel_ns
+            .zip(parallel_ns)
+            .and_then(|(before, now)| now.checked_sub(before))
+            .map(|parallel_ns| (parallel_ns as f64 / elapsed_ns as f64).min(1.0));
         self.profile.memory = pair
             .memory
             .zip(reading.memory)
@@ -479,6 +488,7 @@ impl AppMonitor {
         pair.memory = reading.memory;
         pair.memory_by_node.clone_from(&reading.memory_by_node);
         pair.waited_ns = reading.runtime.and_then(|runtime| runtime.wait_ns);
+        pair.parallel_ns = reading.runtime.and_then(|runtime| runtime.parallel_ns);
         pair.completed = reading.runtime.as_ref().map_or(0, completed);
         pair.runtime_threads = reading.runtime.map_or(0, |runtime| runtime.threads);
         pair.threads.clear();

@@ -70,6 +70,7 @@ fn reading() -> impl Strategy<Value = Reading> {
                 regions,
                 iterations,
                 wait_ns,
+                parallel_ns: wait_ns,
                 last_ns,
                 threads: 3,
                 region,

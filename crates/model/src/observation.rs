@@ -228,6 +228,9 @@ pub struct RuntimeProgress {
     pub iterations: u64,
     /// Thread time waited at barriers, where measured.
     pub wait_ns: Option<u64>,
+    /// Time in parallel regions, summed over the threads that started them, where measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_ns: Option<u64>,
     /// Monotonic time of the last completion that was counted; 0 before the first.
     pub last_ns: u64,
     /// Threads that have counted progress.

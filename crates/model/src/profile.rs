@@ -206,6 +206,9 @@ pub struct Profile {
     pub spun: Option<f64>,
     /// Share of its CPUs' time used in the last interval, 0 to 1, where known.
     pub utilisation: Option<f64>,
+    /// Share of the last interval in which it was in a parallel region, 0 to 1, where its runtime tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_share: Option<f64>,
     /// Its memory traffic in the last interval, where counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRate>,

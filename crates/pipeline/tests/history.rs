@@ -127,6 +127,7 @@ fn reading(app: &Wild, now_ns: u64, numbers: &mut SplitMix64) -> Reading {
             regions: count(app.clock / 1000, numbers),
             iterations: count(app.clock, numbers),
             wait_ns: (numbers.below(2) == 0).then(|| count(now_ns, numbers)),
+            parallel_ns: (numbers.below(2) == 0).then(|| count(now_ns, numbers)),
             last_ns: count(now_ns, numbers),
             threads: numbers.below(9),
             region: numbers.next_u64(),

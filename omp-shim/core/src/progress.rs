@@ -5,13 +5,16 @@
 //! regions only: reading the clock costs as much as a small chunk. The clock ticks every few milliseconds; where many
 //! regions end between two ticks, most do not read it.
 //!
+//! *Parallel time.* How long regions take is measured by sample: the time between begin and end of each region that will
+//! note the time counts for itself and for those before it that did not. Of many short regions every 17th is measured;
+//! an odd number, so that programs whose regions repeat in pairs or fours are sampled evenly.
+//!
 //! *Invariants.* A chunk costs one addition in the thread's own cache line, and a division only if the increment is not
 //! one.
 
 use core::sync::atomic::Ordering;
 
-use mapper_abi::SlotClaim;
-use mapper_abi::layout::ThreadSlot;
+use mapper_abi::{SlotClaim, SlotSharing};
 
 use crate::features::features;
 use crate::thread_state::ThreadState;
@@ -51,6 +54,36 @@ pub fn iterations_done(thread: &ThreadState, iterations: u64) {
     }
 }
 
+/// When a region began, if its time is measured.
+#[derive(Clone, Copy)]
+pub struct Began(u64);
+
+impl Began {
+    /// A region whose time is not measured.
+    pub const UNTIMED: Self = Self(0);
+
+    /// A region that the thread begins now.
+    #[inline(always)]
+    pub fn now(thread: &ThreadState, claim: SlotClaim<'_>) -> Self {
+        if skips_stamp(thread) {
+            return Self::UNTIMED;
+        }
+        Self::timed(claim)
+    }
+
+    #[inline(never)]
+    fn timed(claim: SlotClaim<'_>) -> Self {
+        let now_ns = clock::now_ns();
+        if claim.sharing == SlotSharing::Own {
+            claim
+                .slot
+                .parallel_since_ns
+                .store(now_ns, Ordering::Relaxed);
+        }
+        Self(now_ns)
+    }
+}
+
 /// Whether [`region_done`] will only count.
 #[inline(always)]
 pub fn skips_stamp(thread: &ThreadState) -> bool {
@@ -59,18 +92,24 @@ pub fn skips_stamp(thread: &ThreadState) -> bool {
 
 /// A region that the thread began is done.
 #[inline(always)]
-pub fn region_done(thread: &ThreadState, claim: SlotClaim<'_>) {
+pub fn region_done(thread: &ThreadState, claim: SlotClaim<'_>, began: Began) {
     claim.add(&claim.slot.regions, 1);
     match thread.regions_to_stamp.get().checked_sub(1) {
         Some(fewer) => thread.regions_to_stamp.set(fewer),
-        None => stamp_region(thread, claim.slot),
+        None => stamp_region(thread, claim, began),
     }
 }
 
 /// Notes the time; again after the next region if the clock has ticked since, else after twice as many as before.
 #[inline(never)]
-fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
-    let now_ns = clock::coarse_now_ns();
+fn stamp_region(thread: &ThreadState, claim: SlotClaim<'_>, Began(began_ns): Began) {
+    if began_ns != 0 {
+        let lasted_ns = clock::now_ns().saturating_sub(began_ns);
+        let regions = u64::from(thread.regions_skipped.get()) + 1;
+        claim.add(&claim.slot.parallel_ns, lasted_ns.saturating_mul(regions));
+        claim.slot.parallel_since_ns.store(0, Ordering::Relaxed);
+    }
+    let (slot, now_ns) = (claim.slot, clock::coarse_now_ns());
     // Not in one step: that would wait until all that was written before has reached the cache.
     let ticked = slot.last_progress_ns.load(Ordering::Relaxed) != now_ns;
     if ticked {
@@ -86,7 +125,7 @@ fn stamp_region(thread: &ThreadState, slot: &ThreadSlot) {
     thread.regions_to_stamp.set(skipped);
 }
 
-const MAX_SKIPPED: u8 = 15;
+const MAX_SKIPPED: u8 = 16;
 
 /// The iterations in a chunk from `first` up to, and without, `end`, in units of the loop variable.
 #[inline(always)]

@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 
 use mapper_abi::{ReportFlags, Runtimes};
 use mapper_shim_core::elf::Module;
+use mapper_shim_core::progress::{self, Began};
 use mapper_shim_core::thread_state::{self, ThreadState};
-use mapper_shim_core::{attachment, progress, waits};
+use mapper_shim_core::{attachment, waits};
 
 use crate::degree::region_table;
 use crate::ompt::abi::{
@@ -223,7 +224,7 @@ unsafe extern "C" fn parallel_end<const N: usize>(
     let thread = thread_state::current();
     waits::end_region(thread);
     if let Some(claim) = attachment::slot(thread) {
-        progress::region_done(thread, claim);
+        progress::region_done(thread, claim, Began::UNTIMED);
     }
 }
 

@@ -14,6 +14,7 @@ use mapper_abi::layout::ThreadSlot;
 use mapper_abi::{SlotClaim, SlotSharing};
 use mapper_shim_core::construct::Start;
 use mapper_shim_core::logical::{self, Preemptions};
+use mapper_shim_core::progress::Began;
 use mapper_shim_core::runtime::{Family, Runtime};
 use mapper_shim_core::thread_state::{LoopState, ThreadState};
 use mapper_shim_core::{attachment, exactness, progress, waits};
@@ -26,6 +27,7 @@ use crate::region::kept_records::Known;
 pub(crate) struct OpenRegion {
     outer_loop: LoopState,
     timing: Option<Timing>,
+    began: Began,
 }
 
 #[derive(Clone, Copy)]
@@ -44,7 +46,7 @@ pub(crate) struct Started {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Routine {
-    Counted(&'static ThreadSlot),
+    Counted(&'static ThreadSlot, Began),
     /// Nobody counts, for there is no page.
     Uncounted,
 }
@@ -77,7 +79,9 @@ pub(crate) fn begin_routine(
         return None;
     }
     slot.region.store(identity, Ordering::Relaxed);
-    Some(Routine::Counted(slot))
+    let sharing = SlotSharing::Own;
+    let began = Began::now(thread, SlotClaim { slot, sharing });
+    Some(Routine::Counted(slot, began))
 }
 
 /// Whether the region's team is to be as large as it may, and nothing is to be tried.
@@ -93,7 +97,7 @@ fn degree_is_at_rest(thread: &ThreadState, region: Option<&region_table::Entry>)
 pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
     waits::are_counted()
         && match routine {
-            Routine::Counted(_) => progress::skips_stamp(thread),
+            Routine::Counted(..) => progress::skips_stamp(thread),
             Routine::Uncounted => true,
         }
 }
@@ -101,14 +105,9 @@ pub(crate) fn ends_at_once(thread: &ThreadState, routine: Routine) -> bool {
 #[inline(always)]
 pub(crate) fn end_routine(thread: &ThreadState, routine: Routine) {
     waits::end_region(thread);
-    if let Routine::Counted(slot) = routine {
-        progress::region_done(
-            thread,
-            SlotClaim {
-                slot,
-                sharing: SlotSharing::Own,
-            },
-        );
+    if let Routine::Counted(slot, began) = routine {
+        let sharing = SlotSharing::Own;
+        progress::region_done(thread, SlotClaim { slot, sharing }, began);
     }
 }
 
@@ -125,6 +124,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     let mut open = OpenRegion {
         outer_loop: thread.enter_region(),
         timing: None,
+        began: Began::UNTIMED,
     };
     let Some(claim) = attachment::slot(thread) else {
         return Started {
@@ -132,6 +132,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
             open,
         };
     };
+    open.began = Began::now(thread, claim);
     let identity = region_table::identity(function);
     claim.slot.region.store(identity, Ordering::Relaxed);
     let home = thread.home_runtime.get();
@@ -284,7 +285,7 @@ pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     waits::end_region(thread);
     thread.leave_region(open.outer_loop);
     if let Some(claim) = attachment::slot(thread) {
-        progress::region_done(thread, claim);
+        progress::region_done(thread, claim, open.began);
     }
 }
 

@@ -235,7 +235,9 @@ impl Page {
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        self.reader.progress(u64::MAX)
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        self.reader.progress(now_ns)
     }
 
     pub(crate) fn report(&self) -> RuntimeReport {

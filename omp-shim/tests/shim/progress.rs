@@ -325,6 +325,45 @@ fn short_waits_are_measured_by_sample() {
     }
 }
 
+#[test]
+fn the_time_in_regions_is_known_whether_they_are_long_or_short_and_repeat_in_pairs() {
+    turn::alone();
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "serial_parts.c");
+        // Regions of 20 and 60 microseconds, of which few are measured, and of 10 and 30 milliseconds.
+        for (rounds, unit_ns) in [("3000", "20000"), ("3", "10000000")] {
+            let ratio = || {
+                let mut managed = program.managed().threads(2).args(&[rounds, unit_ns]);
+                let output = managed.run().output().to_owned();
+                let parallel_ns = output.split(' ').next().unwrap();
+                let parallel_ns: f64 = parallel_ns.parse().unwrap();
+                managed.page.progress().parallel_ns as f64 / parallel_ns
+            };
+            once_undisturbed(ratio, 0.9..1.1, &format!("{compiler:?} {unit_ns}"));
+        }
+    }
+}
+
+#[test]
+fn a_region_that_runs_counts_as_far_as_it_has_come() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "long_region.c");
+        let mut dialogue = program.managed().start();
+        dialogue.hear();
+        let before_ns = dialogue.page.progress().parallel_ns;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let gained_ns = dialogue.page.progress().parallel_ns - before_ns;
+        assert!(gained_ns >= 50_000_000, "{compiler:?}: {gained_ns}");
+        for _ in 0..10 {
+            dialogue.say("");
+        }
+        while dialogue.hear() != "done" {}
+        let ended_ns = dialogue.page.progress().parallel_ns;
+        assert_eq!(dialogue.page.progress().parallel_ns, ended_ns);
+        dialogue.finish();
+    }
+}
+
 /// How long `waiting.c` took in a virtual team of two on so many CPUs.
 struct VirtualRun {
     took_ms: f64,

@@ -170,16 +170,24 @@ impl Learner {
         if profile.measured_cpus != self.cpus {
             return;
         }
-        let cpus = f64::from(self.cpus);
-        let busy = profile.utilisation.map(|used| used * cpus);
+        let usable = match profile.rates {
+            Some(rates) if rates.active_threads > 0 => self.cpus.min(rates.active_threads),
+            _ => self.cpus,
+        };
+        let used = profile.utilisation.map(|used| used * f64::from(self.cpus));
+        // Threads that wait actively for the next region use CPUs, too: the runtime tells.
+        let in_regions = profile
+            .parallel_share
+            .map(|share| 1.0 + share * (f64::from(usable) - 1.0));
+        let busy = match (used, in_regions) {
+            (Some(used), Some(in_regions)) => Some(used.min(in_regions)),
+            (used, in_regions) => used.or(in_regions),
+        };
         let interval = Interval {
             cpus: self.cpus,
             performance: performance.value,
             busy: busy.filter(|_| rules.parts.splits()),
-            usable: match profile.rates {
-                Some(rates) if rates.active_threads > 0 => self.cpus.min(rates.active_threads),
-                _ => self.cpus,
-            },
+            usable,
             seconds,
         };
         // Under the static fair share it may run otherwise.

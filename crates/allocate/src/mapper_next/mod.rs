@@ -306,6 +306,20 @@ fn needs(app: &AppView<'_>, owed: &Entitlement, held: u32) -> Option<u32> {
     }
 }
 
+/// The promised share of its speed at the fair share, in the unit of its performance: from the count that was measured
+/// most, by what is expected of the fair one.
+fn floor(app: &AppView<'_>, candidate: &Candidate) -> Option<f64> {
+    let outlook = candidate.outlook.as_ref()?;
+    let points = app.profile.curve.points().iter();
+    let surest = points.max_by(|a, b| a.samples.total_cmp(&b.samples))?;
+    let fair = candidate
+        .ln_reference
+        .unwrap_or_else(|| outlook.ln_speed(candidate.owed.fair));
+    let of_fair = (fair - outlook.ln_speed(surest.cpus)).exp();
+    let floor = app.spec.qos.get() * surest.mean * of_fair;
+    Some(floor).filter(|floor| floor.is_finite())
+}
+
 /// How the CPUs are placed in a stage.
 const fn placed(stage: Stage) -> Placed {
     if stage.is_fair() {
@@ -479,6 +493,7 @@ impl AllocationPolicy for MapperNext {
                 Knowledge::Known => "steady",
                 Knowledge::Measuring => "measuring",
             };
+            note.floor = floor(&snapshot.apps[place], &candidates[place]);
             if let Some(outlook) = &candidates[place].outlook {
                 let fair = outlook.ln_speed(candidates[place].owed.fair);
                 note.norm_eff =

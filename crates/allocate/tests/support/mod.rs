@@ -14,7 +14,8 @@ use mapper_model::topology::Shape;
 use mapper_model::{
     Allocation, AppId, AppName, AppObservation, AppSpec, AppView, CounterValue, Counters, CpuId,
     CpuSet, Event, MachineProfile, MemoryTraffic, NodeTraffic, Observation, Profile, Reading,
-    ReportedProgress, SerialPhase, Sharing, Snapshot, ThreadId, ThreadReading, Topology, Trigger,
+    ReportedProgress, RuntimeProgress, SerialPhase, Sharing, Snapshot, ThreadId, ThreadReading,
+    Topology, Trigger,
 };
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -37,8 +38,11 @@ pub struct App {
     pub home: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     pub busy: Option<Curve>,
+    /// Share of the time in parallel regions, if its runtime tells.
+    pub parallel: Option<Curve>,
     done: f64,
     used_ns: f64,
+    parallel_ns: f64,
 }
 
 /// What an application's counters show.
@@ -207,8 +211,10 @@ impl World {
             serial: SerialPhase::None,
             home: None,
             busy: None,
+            parallel: None,
             done: 0.0,
             used_ns: 0.0,
+            parallel_ns: 0.0,
         };
         adjust(&mut app);
         self.apps.push(app);
@@ -236,6 +242,9 @@ impl World {
                 app.done += ((app.curve)(used, self.tick) * scatter).max(0.0);
                 if let Some(busy) = &app.busy {
                     app.used_ns += busy(cpus, self.tick) * SECOND as f64;
+                }
+                if let Some(parallel) = &app.parallel {
+                    app.parallel_ns += parallel(cpus, self.tick) * SECOND as f64;
                 }
             }
         }
@@ -274,6 +283,10 @@ impl World {
                         reported: Some(ReportedProgress::Work {
                             done: app.done,
                             at_ns: self.now_ns,
+                        }),
+                        runtime: app.parallel.as_ref().map(|_| RuntimeProgress {
+                            parallel_ns: Some(app.parallel_ns as u64),
+                            ..RuntimeProgress::default()
                         }),
                         cpu_time_ns: app.busy.as_ref().map(|_| app.used_ns as u64),
                         spare_cpus: match app.serial {

@@ -47,6 +47,7 @@ impl CounterSource for RuntimePages {
                 .flags
                 .contains(ReportFlags::WAIT_MEASURED)
                 .then_some(progress.wait_ns),
+            parallel_ns: Some(progress.parallel_ns).filter(|ns| *ns > 0),
             last_ns: progress.last_progress_ns,
             threads: progress.threads,
             region: progress.region,
