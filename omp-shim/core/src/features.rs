@@ -61,8 +61,8 @@ pub struct Request<'a> {
     pub body: Body,
     /// The loop or sections in which it begins.
     pub work: Option<Loop>,
-    /// The best number of OS threads, up to the given one.
-    pub os_threads: &'a mut dyn FnMut(u32) -> u32,
+    /// The best number of OS threads for so many members and CPUs: as many as members, or no more than CPUs.
+    pub os_threads: &'a mut dyn FnMut(u32, u32) -> u32,
 }
 
 /// Whether a region has begun.

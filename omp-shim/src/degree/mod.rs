@@ -15,6 +15,11 @@
 //! A region of which some calls are long keeps the full team, and so, for long, does one whose threads had to be helped
 //! while it was timed.
 //!
+//! *Long regions in uneven blocks.* A member of a virtual team gives up its carrier only at constructs of OpenMP. Eight
+//! members on six carriers take as long as on four: two carriers have two members each, one after the other. The kernel
+//! divides six CPUs among eight threads more evenly, at a cost that long regions do not feel. So these get an OS thread
+//! for each member where blocks would be uneven by more than a tenth.
+//!
 //! *Limits.* What is known holds for one number of threads that are allowed. Another one gets a full team that is not
 //! timed. All is found out anew only for a limit that has come so many times in succession (`LASTING`).
 //!
@@ -42,6 +47,8 @@ static BUDGET: Budget = Budget::new();
 pub(crate) struct Degree {
     /// A [`Quiet`], in one word so that no number of calls is taken for that of another limit.
     quiet: AtomicU64,
+    /// Calls of the region are long.
+    is_long: AtomicBool,
     taken: AtomicBool,
     trials: UnsafeCell<Trials>,
 }
@@ -61,6 +68,7 @@ impl Degree {
     pub(crate) const fn new() -> Self {
         Self {
             quiet: AtomicU64::new(0),
+            is_long: AtomicBool::new(false),
             taken: AtomicBool::new(false),
             trials: UnsafeCell::new(Trials::new()),
         }
@@ -94,6 +102,19 @@ impl Degree {
         BUDGET.charge(lost.unwrap_or(0));
     }
 
+    /// Whether each of `members` is to have an OS thread although there are only so many CPUs.
+    pub(crate) fn wants_all(&self, members: u32, cpus: u32) -> bool {
+        let rounds = u64::from(members.div_ceil(cpus.max(1)));
+        let is_uneven = 10 * rounds * u64::from(cpus) > 11 * u64::from(members);
+        is_uneven && self.is_long.load(Ordering::Relaxed)
+    }
+
+    /// A call with an OS thread for each member took so long.
+    pub(crate) fn learn_of_all(&self, began: u64, ended: u64) {
+        let ticks = ended.saturating_sub(began);
+        self.with(|trials| trials.learn_of_all(ticks));
+    }
+
     /// Threads of a call that was timed had to be helped, for they seemed to wait for one another.
     pub(crate) fn settle(&self) {
         self.with(Trials::settle);
@@ -112,6 +133,7 @@ impl Degree {
         let trials = unsafe { &mut *self.trials.get() };
         trials.count_quiet(Quiet::unpack(self.quiet.load(Ordering::Relaxed)));
         let result = work(trials);
+        self.is_long.store(trials.is_long(), Ordering::Relaxed);
         self.quiet.store(trials.quiet().pack(), Ordering::Relaxed);
         self.taken.store(false, Ordering::Release);
         Some(result)

@@ -11,6 +11,8 @@ use super::loss::{Lag, Standing, WARM_UP, WINDOW};
 
 /// Calls that take longer than this, some 10 ms, are worth every thread.
 pub(super) const SMALL: u64 = 25_000_000;
+/// Calls in succession of less than half of that after which a region is not long any more.
+const SHORT: u32 = 4;
 /// Among this many calls ...
 const SEEN: u32 = 32;
 /// ... so many long ones are more than a thread that lost its CPU for a moment.
@@ -95,6 +97,9 @@ pub(super) struct Trials {
     /// Calls timed since long ones were last counted from zero, and long ones among them.
     seen: u32,
     long: u32,
+    /// Whether calls are long, whatever the limit, and short ones in succession since.
+    is_long: bool,
+    short: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +142,22 @@ impl Trials {
             spent: 0,
             seen: 0,
             long: 0,
+            is_long: false,
+            short: 0,
+        }
+    }
+
+    pub(super) const fn is_long(&self) -> bool {
+        self.is_long
+    }
+
+    /// A call with an OS thread for each member took so long.
+    pub(super) fn learn_of_all(&mut self, ticks: u64) {
+        self.spent = self.spent.saturating_add(ticks);
+        self.short = if ticks < SMALL / 2 { self.short + 1 } else { 0 };
+        if self.short >= SHORT {
+            (self.is_long, self.short) = (false, 0);
+            self.try_size(self.limit);
         }
     }
 
@@ -199,6 +220,7 @@ impl Trials {
                 size: limit,
                 phase: Self::trying(limit),
                 sizes,
+                is_long: self.is_long,
                 ..Self::new()
             };
         }
@@ -266,6 +288,7 @@ impl Trials {
             self.mean = ticks;
         }
         let is_too_long = self.long >= LONG;
+        self.is_long |= is_too_long;
         if self.seen >= SEEN {
             (self.seen, self.long) = (0, 0);
         }
@@ -383,6 +406,8 @@ impl Trials {
     }
 
     pub(super) fn settle(&mut self) {
+        // Nobody is helped before the first patience has passed, which is as long.
+        self.is_long = true;
         self.decide(self.limit);
         self.doublings = (self.doublings + DOUBLINGS_FOR_HELP).min(MOST_DOUBLINGS);
         self.rest();

@@ -123,7 +123,7 @@ pub(crate) fn begin_virtual(
         start,
         body,
         work,
-        os_threads: &mut |most| region::os_threads(start.function, most, open),
+        os_threads: &mut |members, most| region::os_threads(start.function, members, most, open),
     })
 }
 

@@ -216,13 +216,23 @@ fn choose(
     choice.size
 }
 
-/// How many OS threads run a team of logical ones that may have up to `limit`.
+/// How many OS threads run a team of so many logical ones, for which there are `limit` CPUs.
 #[inline]
-pub(crate) fn os_threads(function: usize, limit: u32, open: &mut OpenRegion) -> u32 {
+pub(crate) fn os_threads(function: usize, members: u32, limit: u32, open: &mut OpenRegion) -> u32 {
     if limit < 2 {
         return limit;
     }
     match region_table::find(function) {
+        Some(region) if region.degree.wants_all(members, limit) => {
+            open.timing = Some(Timing {
+                region,
+                size: members,
+                limit,
+                began: now_ticks(),
+                preemptions: logical::preemptions(),
+            });
+            members
+        }
         Some(region) if spare::is_reported() || !region.degree.is_at_rest(limit) => {
             choose(region, limit, Sizes::Any, open)
         }
@@ -275,7 +285,9 @@ fn full(start: &Start<'_>, sharing: SlotSharing) {
 pub(crate) fn end(thread: &ThreadState, open: &OpenRegion) {
     if let Some(timing) = &open.timing {
         let ended = now_ticks();
-        if logical::preemptions() == timing.preemptions {
+        if timing.size > timing.limit {
+            timing.region.degree.learn_of_all(timing.began, ended);
+        } else if logical::preemptions() == timing.preemptions {
             timing.region.degree.learn(timing.size, timing.began, ended);
         } else {
             timing.region.degree.settle();

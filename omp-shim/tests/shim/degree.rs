@@ -93,6 +93,22 @@ fn large_virtual_teams_are_carried_by_as_many_os_threads_as_there_are_cpus() {
 }
 
 #[test]
+fn members_of_long_regions_have_os_threads_of_their_own_where_blocks_would_be_uneven() {
+    turn::alone();
+    let mut dialogue = virtually(3, 2);
+    // The first regions are run in blocks, until it is known that they are long.
+    let sizes = until(&mut dialogue, "large", |sizes| sizes == [3; 10]);
+    assert_eq!(sizes, [3; 10]);
+    // With a CPU for each or one for all there is nothing to divide.
+    for (cpus, carriers) in [(1, 1), (3, 3)] {
+        dialogue.page.publish(cpus, TeamMode::Virtual);
+        let sizes = until(&mut dialogue, "large", |sizes| sizes == [carriers; 10]);
+        assert_eq!(sizes, [carriers; 10], "{cpus} CPUs");
+    }
+    dialogue.finish();
+}
+
+#[test]
 fn small_virtual_teams_are_judged_anew_when_there_are_more_cpus() {
     turn::alone();
     let mut dialogue = virtually(4, 1);

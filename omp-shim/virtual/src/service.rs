@@ -83,7 +83,7 @@ fn plan(request: &mut Request<'_>) -> Option<Plan> {
     }
     let blocks = match gave_up {
         true => size,
-        false => (request.os_threads)(most),
+        false => (request.os_threads)(size, most),
     };
     // Without a watcher there is no net.
     let blocks = match blocks < size && !liveness::stands_by() {
