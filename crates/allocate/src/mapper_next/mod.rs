@@ -493,6 +493,8 @@ impl AllocationPolicy for MapperNext {
                 Knowledge::Known => "steady",
                 Knowledge::Measuring => "measuring",
             };
+            let needs = candidates[place].needs;
+            note.spare = needs.map_or(0, |needs| count.saturating_sub(needs));
             note.floor = floor(&snapshot.apps[place], &candidates[place]);
             if let Some(outlook) = &candidates[place].outlook {
                 let fair = outlook.ln_speed(candidates[place].owed.fair);

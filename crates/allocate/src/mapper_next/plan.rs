@@ -35,9 +35,10 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub(crate) fn limits(&self) -> Limits {
         match (self.needs, &self.outlook) {
+            // What nobody else can use stays with it.
             (Some(needs), _) if !self.owed.fixed => Limits {
                 least: needs,
-                most: needs,
+                most: needs.max(self.now),
             },
             (None, Some(_)) if !self.owed.fixed => {
                 let least = self.owed.min.min(self.owed.fair).max(1);
@@ -85,10 +86,10 @@ impl Candidate {
     }
 
     fn value(&self, cpus: u32) -> f64 {
-        let (Some(outlook), None) = (&self.outlook, self.needs) else {
-            return 0.0;
-        };
         let stays = if cpus == self.now { STAYING } else { 0.0 };
+        let (Some(outlook), None) = (&self.outlook, self.needs) else {
+            return self.owed.weight * stays;
+        };
         self.owed.weight * (outlook.ln_speed(cpus) + stays) - BROKEN * self.shortfall(outlook, cpus)
     }
 }
