@@ -47,4 +47,4 @@ mod table;
 pub use chance::{AtRandom, Probability};
 pub use config::{Acceptance, AllocationConfig, ProfiledOn};
 pub use policy::{AllocationPolicy, PolicyState, RestoreError};
-pub use registry::{POLICIES, PolicyEntry, UnknownPolicy, find};
+pub use registry::{DEFAULT, POLICIES, PolicyEntry, UnknownPolicy, find};

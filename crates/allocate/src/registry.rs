@@ -21,11 +21,20 @@ pub struct PolicyEntry {
     pub build: fn(&AllocationConfig) -> Box<dyn AllocationPolicy>,
 }
 
-/// Every policy, the recommended one first.
+/// The name of the default policy, the first of [`POLICIES`].
+pub const DEFAULT: &str = mapper_next::NAME;
+
+/// Every policy, the default one first.
 pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
+        name: mapper_next::NAME,
+        summary: "the division with the greatest predicted geometric mean of speeds, promises kept",
+        source: "this project, docs/book/src/papers/mapper-next.md",
+        build: |config| Box::new(mapper_next::MapperNext::new(config.clone())),
+    },
+    PolicyEntry {
         name: mapper::NAME,
-        summary: "CPUs go where they help most, and every application keeps its promised performance",
+        summary: "the rules of MAPPER with tests against noise: small steps, each tried before it is kept",
         source: "MAPPER §3.3",
         build: |config| Box::new(mapper::Mapper::new(config.clone())),
     },
@@ -83,12 +92,6 @@ pub static POLICIES: &[PolicyEntry] = &[
         source: "C3PO, as described in NuPoCo §7.3",
         build: |config| Box::new(scalability::Scalability::new(config.clone())),
     },
-    PolicyEntry {
-        name: mapper_next::NAME,
-        summary: "the division with the greatest predicted geometric mean of speeds, promises kept",
-        source: "this project, docs/book/src/papers/mapper-next.md",
-        build: |config| Box::new(mapper_next::MapperNext::new(config.clone())),
-    },
 ];
 
 fn model_driven(
@@ -137,7 +140,8 @@ mod tests {
     fn an_unknown_name_lists_the_valid_ones() {
         let error = find("robin-hood").unwrap_err().to_string();
         assert!(
-            error.contains("\"robin-hood\"") && error.contains("mapper, mapper-paper, fair, equal"),
+            error.contains("\"robin-hood\"")
+                && error.contains("mapper-next, mapper, mapper-paper, fair, equal"),
             "{error}"
         );
     }

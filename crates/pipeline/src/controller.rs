@@ -39,7 +39,7 @@ pub struct PipelineConfig {
 impl Default for PipelineConfig {
     fn default() -> Self {
         Self {
-            allocation: "mapper".into(),
+            allocation: mapper_allocate::DEFAULT.into(),
             mapping: "sam_mph".into(),
             monitor: CharacteriserConfig::default(),
             allocate: AllocationConfig::default(),
