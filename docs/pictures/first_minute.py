@@ -70,6 +70,9 @@ class Terminal:
     def enter(self) -> None:
         self._tmux("send-keys", "Enter")
 
+    def interrupt(self) -> None:
+        self._tmux("send-keys", "C-c")
+
     def lines(self) -> list[str]:
         lines, open_style = [], ""
         for line in self._tmux("capture-pane", "-e", "-p").split("\n")[:LINES]:
@@ -129,6 +132,17 @@ def record(folder: Path, programs: Path) -> Recording:
         source = CHECKOUT / f"benches/workloads/{name}.c"
         subprocess.run(["gcc", "-O2", "-fopenmp", str(source), "-o", str(folder / name), "-lm"], check=True)
     terminal = Terminal(folder, programs)
+    try:
+        return play(terminal, folder)
+    finally:
+        terminal.interrupt()
+        terminal.type("kill $(jobs -p); mapper stop")
+        terminal.enter()
+        time.sleep(2)
+        terminal.end()
+
+
+def play(terminal: Terminal, folder: Path) -> Recording:
     terminal.type(f"cd {folder}; clear")
     terminal.enter()
     time.sleep(1)
@@ -141,10 +155,6 @@ def record(folder: Path, programs: Path) -> Recording:
         if text != "q":
             terminal.enter()
         recording.watch(terminal, seconds, until="$" if text == "wait" else "")
-    terminal.type("mapper stop")
-    terminal.enter()
-    time.sleep(2)
-    terminal.end()
     return recording
 
 
