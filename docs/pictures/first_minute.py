@@ -28,15 +28,13 @@ CELL, LINE, MARGIN, SIZE = 8.0, 18, 14, 13.3
 
 #: What is typed, and for how long its effect is watched.
 SCENE = [
-    ("mapper run -- ./md --steps 50000 > md.txt &", 1.5),
+    ("mapper run -- ./md --steps 500000 > md.txt &", 1.5),
     ("", 1.0),
-    ("mapper run -- ./cg --steps 200 > cg.txt &", 7.0),
+    ("mapper run -- ./cg --steps 2000 > cg.txt &", 12.0),
     ("mapper status", 4.5),
     ("mapper top", 6.0),
     ("q", 1.0),
     ("mapper explain cg", 5.0),
-    ("wait", 120.0),
-    ("mapper history", 3.0),
 ]
 
 COLOURS = ["#3b4048", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#dcdfe4"]
@@ -86,10 +84,6 @@ class Terminal:
         self._tmux("kill-server")
 
 
-def plain(line: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
-
-
 class Recording:
     """For each line of the terminal what it showed from when on."""
 
@@ -106,13 +100,10 @@ class Recording:
             if not shown or shown[-1][1] != text:
                 shown.append((now, text))
 
-    def watch(self, terminal: Terminal, seconds: float, until: str = "") -> None:
+    def watch(self, terminal: Terminal, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.look(terminal)
-            last = [line for line in map(plain, terminal.lines()) if line]
-            if until and last and last[-1] == until:
-                return
             time.sleep(FRAME_S)
 
     def without_pauses(self) -> float:
@@ -154,7 +145,7 @@ def play(terminal: Terminal, folder: Path) -> Recording:
             recording.look(terminal, typing=True)
         if text != "q":
             terminal.enter()
-        recording.watch(terminal, seconds, until="$" if text == "wait" else "")
+        recording.watch(terminal, seconds)
     return recording
 
 
