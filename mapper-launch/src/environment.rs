@@ -67,7 +67,7 @@ pub(crate) struct Granted {
 
 impl Assignment {
     /// `None` when name or value holds a zero byte.
-    fn new(name: &str, value: impl AsRef<OsStr>) -> Option<Self> {
+    pub(crate) fn new(name: &str, value: impl AsRef<OsStr>) -> Option<Self> {
         let mut text = OsString::from(name);
         text.push("=");
         text.push(value);

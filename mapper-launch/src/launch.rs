@@ -300,9 +300,18 @@ fn managed(
         }
     };
 
-    let set = launched.as_ref().map_or_else(Vec::new, |launched| {
+    let mut set = launched.as_ref().map_or_else(Vec::new, |launched| {
         assignments(launched, shim.path(), program, environment)
     });
+    if launched
+        .as_ref()
+        .is_some_and(|launched| launched.page.is_some())
+    {
+        // What the program asks is for the daemon that manages it.
+        let socket = socket_path::socket_path(arguments.socket.as_deref());
+        let socket = std::path::absolute(socket).ok();
+        set.extend(socket.and_then(|socket| Assignment::new(socket_path::SOCKET_VARIABLE, socket)));
+    }
     let starting = child.release(&set);
     // The pipe says whether it runs. A file system that does not answer is not the launcher's to judge.
     while supervisor.until_readable(starting.as_fd(), Instant::now() + PATIENCE)? == Event::Late {}

@@ -197,6 +197,8 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
     assert_eq!(found["LD_PRELOAD"], format!("{shim}:libm.so.6"));
     assert_eq!(found["MAPPER_TOKEN"], "00c0ffee00c0ffee");
     assert_eq!(found["MAPPER_TEAMS"], "follow");
+    let socket = stage.socket();
+    assert_eq!(Path::new(&found["MAPPER_SOCKET"]), socket);
     assert_eq!(found["OMP_TOOL_LIBRARIES"], shim);
     assert_eq!(found["ASAN_OPTIONS"], "verify_asan_link_order=0");
     let ours = |name: &String| {
@@ -210,6 +212,7 @@ fn the_environment_gains_what_openmp_and_the_shim_need() {
             "OMP_TOOL_LIBRARIES",
             "ASAN_OPTIONS",
             "MAPPER_PAGE",
+            "MAPPER_SOCKET",
             "MAPPER_TOKEN",
             "MAPPER_TEAMS",
         ]

@@ -86,6 +86,15 @@ pub enum Question {
         #[arg(add = ArgValueCandidates::new(running))]
         name: String,
     },
+    /// Give a running application another promise, from the next decision on
+    Promise {
+        /// The application's name or id
+        #[arg(add = ArgValueCandidates::new(running))]
+        name: String,
+        /// Share of its fair-share performance, such as 0.85 or 85%
+        #[arg(value_name = "SHARE", allow_negative_numbers = true)]
+        qos: Qos,
+    },
     /// Have the daemon read its configuration again, without touching applications
     Reload,
 }

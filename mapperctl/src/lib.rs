@@ -8,6 +8,7 @@ mod explain_view;
 mod history_view;
 mod plain_text;
 mod policies_view;
+mod promise_view;
 mod quantities;
 mod reload_view;
 mod status_view;
@@ -136,6 +137,10 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         Question::Release { name } => {
             let reply = client.release(name).map_err(with_those_that_run)?;
             adopt_view::released(&reply)
+        }
+        Question::Promise { name, qos } => {
+            let reply = client.promise(Some(name), *qos);
+            promise_view::view(&reply.map_err(with_those_that_run)?)
         }
         Question::Reload => reload_view::view(&client.reload()?),
     };

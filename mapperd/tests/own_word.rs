@@ -6,7 +6,8 @@
 mod private_daemon;
 
 use mapper_control::schema::{AppStatus, RuntimeState};
-use mapper_model::PerformanceSource;
+use mapper_model::{PerformanceSource, Qos};
+use nix::errno::Errno;
 use private_daemon::launcher::{Launched, Made, built};
 use private_daemon::{Daemon, all_cpus, eventually, launch};
 use std::path::Path;
@@ -100,6 +101,33 @@ fn a_program_that_says_what_it_has_done_is_judged_by_that() {
         })
     });
     assert!(program.explained().contains("units/s"));
+    assert!(program.finish().success());
+}
+
+#[test]
+fn a_program_may_change_its_own_promise_as_its_user_may() {
+    let daemon = Daemon::start();
+    let mut program = speaking(&daemon);
+    program.ask("");
+    let promised = || app(&daemon).qos.get();
+    for share in [0.5, 1.0] {
+        program.ask(&format!("promise {share}"));
+        assert_eq!(promised(), share);
+    }
+    assert_eq!(
+        program.ask("promise 1.5"),
+        format!("refused {}", Errno::EINVAL as i32)
+    );
+    let reply = daemon.client().promise(Some("program"), Qos::default());
+    assert_eq!(reply.unwrap().before.get(), 1.0);
+    assert_eq!(promised(), Qos::default().get());
+    let mut client = daemon.client();
+    // The test is part of no application.
+    let nobodys = client
+        .promise(None, Qos::default())
+        .unwrap_err()
+        .to_string();
+    assert!(nobodys.contains("part of no application"), "{nobodys}");
     assert!(program.finish().success());
 }
 

@@ -18,6 +18,7 @@ may be called from any thread.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sys
@@ -39,6 +40,7 @@ __all__ = [
     "is_managed",
     "latency",
     "on_change",
+    "promise",
     "serial",
     "status",
     "wait_for_change",
@@ -126,6 +128,20 @@ def declare_cpus(least: int = 0, most: int = 0) -> None:
     LIBRARY.declare_cpus(least, most)
 
 
+def promise(share: float) -> None:
+    """Have the program promised ``share`` of its performance on its fair share of the CPUs, from the next decision on.
+
+    ``mapper run --qos`` says it at launch. As much is allowed as there: beyond what the operator allows its user,
+    :exc:`PermissionError` is raised; :exc:`OSError` where the daemon does not answer. Without mapper it does nothing.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share={share}: give a number above 0 and up to 1, such as 0.85")
+    refused = LIBRARY.promise(share)
+    if refused:
+        why = "the operator allows less" if refused == errno.EPERM else os.strerror(refused)
+        raise OSError(refused, f"the promise stays as it was: {why}")
+
+
 @contextmanager
 def serial() -> Iterator[None]:
     """A part of the program that needs one CPU only: ``with mapper.serial(): …``, or before a function ``@serial()``.
@@ -144,7 +160,7 @@ def status() -> str:
     """What mapper does for this process, in a few words; ``%mapper`` in Jupyter prints it."""
     if not is_managed():
         why = LIBRARY.missing or "it was not started by mapper"
-        return f"not managed: {why}; start it with: mapper-launch -- PROGRAM"
+        return f"not managed: {why}; start it with: mapper run -- PROGRAM"
     numbers = ",".join(map(str, sorted(cpu_set())))
     followed = Following.current()
     pools = ", ".join(followed.names()) if followed else "nothing; call mapper.follow()"

@@ -60,6 +60,7 @@ class Library:
             ("work_done", None, [seconds]),
             ("latency", None, [seconds]),
             ("declare_cpus", None, [number, number]),
+            ("promise", ctypes.c_int, [seconds]),
             ("serial_begin", None, []),
             ("serial_end", None, []),
         ):
@@ -96,6 +97,10 @@ class Library:
     def declare_cpus(self, least: int, most: int) -> None:
         if self._calls:
             self._calls.mapper_declare_cpus(least, most)
+
+    def promise(self, share: float) -> int:
+        """0, or a number of errno."""
+        return self._calls.mapper_promise(share) if self._calls else 0
 
     def serial_begin(self) -> None:
         if self._calls:

@@ -1,6 +1,7 @@
 """The package as it is installed from the wheel, with a daemon and without."""
 
 import importlib.metadata
+import math
 import os
 import subprocess
 import sys
@@ -31,12 +32,13 @@ class WithoutMapper(unittest.TestCase):
         mapper.work_done(1)
         mapper.latency(0.1)
         mapper.declare_cpus(1, 2)
+        mapper.promise(0.9)
         with mapper.serial():
             pass
         mapper.on_change(self.fail)()
         with mapper.follow() as following:
             self.assertEqual(following.names(), [])
-        self.assertIn("mapper-launch", mapper.status())
+        self.assertIn("mapper run", mapper.status())
 
     def test_a_wait_takes_its_time_and_without_one_returns_at_once(self) -> None:
         begun = time.monotonic()
@@ -49,6 +51,9 @@ class WithoutMapper(unittest.TestCase):
             mapper.follow(most=0)
         with self.assertRaisesRegex(ValueError, "least=-1"):
             mapper.declare_cpus(least=-1)
+        for share in (0, 1.1, math.nan):
+            with self.assertRaisesRegex(ValueError, f"share={share}"):
+                mapper.promise(share)
         with self.assertRaises(AttributeError):
             mapper.generations  # noqa: B018
 
@@ -118,6 +123,22 @@ class Managed(unittest.TestCase):
         say(program, "s.__exit__(None, None, None); print('parallel')")
         self.assertEqual(line(program), "parallel")
         eventually("none can be spared", lambda: spare() == 0)
+
+    def test_a_program_changes_its_promise(self) -> None:
+        program = self.home.python(OBEDIENT)
+        say(program, "mapper.promise(0.6); print('promised')")
+        self.assertEqual(line(program), "promised")
+        self.assertEqual(self.home.app()["qos"], 0.6)
+        # In a thread and in a child, which are parts of it, too.
+        say(program, "import threading; t = threading.Thread(target=mapper.promise, args=[0.7]); t.start(); t.join()")
+        say(program, "import os; child = os.fork()")
+        say(program, "child or (mapper.promise(0.8), print('child'), sys.stdout.flush(), os._exit(0))")
+        self.assertEqual(line(program), "child")
+        self.assertEqual(self.home.app()["qos"], 0.8)
+        say(program, "os.environ['MAPPER_SOCKET'] = '/nowhere'")
+        code = "try: mapper.promise(0.9)\\nexcept OSError as error: print(error.strerror)"
+        say(program, f"exec('{code}')")
+        self.assertIn("not connected", line(program))
 
     def reported(self) -> object:
         performance = self.home.app().get("performance")

@@ -7,7 +7,7 @@ module mapper
   private
   public :: mapper_allocation, mapper_is_managed, mapper_cpu_count, mapper_generation, &
             mapper_get_allocation, mapper_get_cpus, mapper_wait, mapper_work_done, mapper_latency, &
-            mapper_declare_cpus, mapper_serial_begin, mapper_serial_end
+            mapper_declare_cpus, mapper_promise, mapper_serial_begin, mapper_serial_end
 
   type, bind(c) :: mapper_allocation
     integer(c_int32_t) :: generation
@@ -61,6 +61,11 @@ module mapper
       integer(c_int32_t), value :: least
       integer(c_int32_t), value :: most
     end subroutine mapper_declare_cpus
+
+    integer(c_int) function mapper_promise(share) bind(c)
+      import :: c_double, c_int
+      real(c_double), value :: share
+    end function mapper_promise
 
     subroutine mapper_serial_begin() bind(c)
     end subroutine mapper_serial_begin

@@ -8,8 +8,8 @@
  *
  * There is nothing to initialise. Without mapper (the program was not started by mapper-launch) all
  * functions do nothing: counts are 0, and what is said is heard by nobody. All may be called from any
- * thread. But for mapper_wait none waits, and once the first call of the program has been made, none
- * makes a system call.
+ * thread. But for mapper_wait and mapper_promise none waits, and once the first call of the program has
+ * been made, none makes a system call.
  */
 #ifndef MAPPER_H
 #define MAPPER_H
@@ -61,6 +61,11 @@ void mapper_latency(double seconds);
 /* Declares that the program can use from `least` to `most` CPUs; 0 for either leaves it open. Narrows
  * what the program was launched with; a `least` beyond an equal share of the machine is cut to that. */
 void mapper_declare_cpus(uint32_t least, uint32_t most);
+
+/* Has the program promised `share` of its performance on its fair share of the CPUs, above 0 and up to 1, from the
+ * next decision on. Asks the daemon and returns 0, or leaves the promise as it was and returns EINVAL (no such
+ * share), EPERM (the operator allows its user less), ENOTCONN (no daemon answers), EPROTO (refused for another reason) or EIO. Returns 0 when not managed. */
+int mapper_promise(double share);
 
 /* Between these the program needs one CPU only. For phases of a second or more: mapper decides about
  * once a second. Phases of several threads may overlap; the last end counts. With the decision after it the program

@@ -4,14 +4,16 @@
 //! Without mapper every function does nothing and returns so.
 //!
 //! *Invariants.* No panic leaves an exported function (it would end the program): each runs in [`shielded`]. Pointers may
-//! be null; meaningless amounts are ignored. All functions may be called from any thread; only `mapper_wait` waits.
+//! be null; meaningless amounts are ignored. All functions may be called from any thread; only `mapper_wait` and
+//! `mapper_promise` wait.
 
 use core::ffi::{c_double, c_int, c_void};
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mapper_client::{Allocation, Generation, Mapper};
+use mapper_client::{Allocation, Generation, Mapper, PromiseError};
+use rustix::io::Errno;
 
 /// What `mapper_get_allocation` fills in; `struct mapper_allocation` of `mapper.h`.
 #[repr(C)]
@@ -165,6 +167,19 @@ pub extern "C" fn mapper_declare_cpus(least: u32, most: u32) {
             ),
         }
     });
+}
+
+/// Has the program promised another share; 0, or why not, as a number of `errno`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mapper_promise(share: c_double) -> c_int {
+    shielded(Some(Errno::IO), || match Mapper::get().promise(share) {
+        Ok(()) => None,
+        Err(PromiseError::OutOfRange(_)) => Some(Errno::INVAL),
+        Err(PromiseError::NotPermitted(_)) => Some(Errno::PERM),
+        Err(PromiseError::Refused(_)) => Some(Errno::PROTO),
+        Err(PromiseError::NoDaemon(_)) => Some(Errno::NOTCONN),
+    })
+    .map_or(0, Errno::raw_os_error)
 }
 
 /// Begins a serial phase.

@@ -2,6 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <mapper.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@ int main(void)
     mapper_latency(-1);
     mapper_work_done(0.5);
     mapper_declare_cpus(2, 7);
+    /* No such share, managed or not. */
+    if (mapper_promise(2) != EINVAL || (!there && mapper_promise(0.5))) return 2;
     mapper_serial_begin();
     mapper_serial_begin();
     mapper_serial_end();

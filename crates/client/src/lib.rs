@@ -24,7 +24,10 @@
 //! }
 //! ```
 //!
-//! No report can take a CPU from another program, or gain more than the user granted at launch.
+//! No report can take a CPU from another program, or gain more than the user granted at launch. [`Mapper::promise`] asks
+//! the daemon, which allows what the user may have asked for at launch.
+
+mod promise;
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -35,6 +38,7 @@ use std::time::Instant;
 use mapper_abi::layout::OwnReportBlock;
 use mapper_abi::{ClientPage, CpuWish, PageError, Token, doorbell};
 pub use mapper_abi::{CpuMask, Generation};
+pub use promise::PromiseError;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -198,6 +202,19 @@ impl Mapper {
     /// Revokes [`declare_cpus`](Self::declare_cpus).
     pub fn declare_nothing(&self) {
         self.report(|own| own.wish_cpus(None));
+    }
+
+    /// Has the program promised this share of its fair-share performance, above 0 and up to 1, from the next decision on. As
+    /// much is allowed as its user may ask for at launch. Unlike reports this is a call of the daemon, and waits for its
+    /// answer. Without mapper it does nothing.
+    pub fn promise(&self, share: f64) -> Result<(), PromiseError> {
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(PromiseError::OutOfRange(share));
+        }
+        match self.is_managed() {
+            true => promise::ask(share),
+            false => Ok(()),
+        }
     }
 
     /// Begins a serial phase: until the returned value is dropped, the program needs one CPU only. For phases of a second

@@ -7,11 +7,11 @@ use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
     AdoptReply, AdoptRequest, ExitedRequest, ExplainReply, ExplainRequest, HistoryReply,
-    LaunchReply, LaunchRequest, PoliciesReply, ReleaseReply, ReleaseRequest, ReloadReply,
-    ReportReply, ReportRequest, ServiceInfo, Status,
+    LaunchReply, LaunchRequest, PoliciesReply, PromiseReply, PromiseRequest, ReleaseReply,
+    ReleaseRequest, ReloadReply, ReportReply, ReportRequest, ServiceInfo, Status,
 };
 use crate::socket_path::SYSTEM_SOCKET;
-use mapper_model::AppId;
+use mapper_model::{AppId, Qos};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -134,6 +134,12 @@ impl Client {
     pub fn release(&mut self, name: &str) -> Result<ReleaseReply, ClientError> {
         let name = name.to_owned();
         self.call(Request::Release(ReleaseRequest { name }))
+    }
+
+    /// Gives another promise to the application of this name or id; without one to that which this process is part of.
+    pub fn promise(&mut self, name: Option<&str>, qos: Qos) -> Result<PromiseReply, ClientError> {
+        let name = name.map(str::to_owned);
+        self.call(Request::Promise(PromiseRequest { name, qos }))
     }
 
     /// Has the daemon read its configuration again. If that has an error, the daemon continues with the former one.

@@ -23,6 +23,7 @@ pub(crate) mod method {
     pub(crate) const HISTORY: &str = "org.mapper.Control.History";
     pub(crate) const ADOPT: &str = "org.mapper.Control.Adopt";
     pub(crate) const RELEASE: &str = "org.mapper.Control.Release";
+    pub(crate) const PROMISE: &str = "org.mapper.Control.Promise";
     pub(crate) const RELOAD: &str = "org.mapper.Control.Reload";
     pub(crate) const GET_INFO: &str = "org.varlink.service.GetInfo";
     pub(crate) const GET_INTERFACE_DESCRIPTION: &str =

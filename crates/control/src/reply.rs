@@ -6,7 +6,7 @@ use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SE
 use crate::request::Request;
 use crate::schema::{
     AdoptReply, ExplainReply, HistoryReply, InterfaceDescription, LaunchReply, PoliciesReply,
-    ReleaseReply, ReloadReply, ReportReply, ServiceInfo, Status,
+    PromiseReply, ReleaseReply, ReloadReply, ReportReply, ServiceInfo, Status,
 };
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ pub enum Reply {
     Adopt(AdoptReply),
     /// To `Release`.
     Release(ReleaseReply),
+    /// To `Promise`.
+    Promise(PromiseReply),
     /// To `Reload`.
     Reload(ReloadReply),
     /// To `GetInfo`.

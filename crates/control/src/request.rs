@@ -6,7 +6,7 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, SERVICE_INTERFACE, method};
 use crate::schema::{
     AdoptRequest, ExitedRequest, ExplainRequest, GetInterfaceDescription, LaunchRequest,
-    ReleaseRequest, ReportRequest,
+    PromiseRequest, ReleaseRequest, ReportRequest,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub enum Request {
     Adopt(Box<AdoptRequest>),
     /// What was adopted is to be managed no more.
     Release(ReleaseRequest),
+    /// An application shall have another promise.
+    Promise(PromiseRequest),
     /// The configuration is to be read again.
     Reload,
     /// What this service is.
@@ -118,6 +120,7 @@ impl Call {
             Request::History => encode_call(method::HISTORY, None::<()>, oneway),
             Request::Adopt(p) => encode_call(method::ADOPT, Some(p), oneway),
             Request::Release(p) => encode_call(method::RELEASE, Some(p), oneway),
+            Request::Promise(p) => encode_call(method::PROMISE, Some(p), oneway),
             Request::Reload => encode_call(method::RELOAD, None::<()>, oneway),
             Request::GetInfo => encode_call(method::GET_INFO, None::<()>, oneway),
             Request::GetInterfaceDescription(p) => {
@@ -139,6 +142,7 @@ impl Request {
             method::HISTORY => Ok(Self::History),
             method::ADOPT => Ok(Self::Adopt(read_versioned(name, parameters)?)),
             method::RELEASE => Ok(Self::Release(read(name, parameters)?)),
+            method::PROMISE => Ok(Self::Promise(read(name, parameters)?)),
             method::RELOAD => Ok(Self::Reload),
             method::GET_INFO => Ok(Self::GetInfo),
             method::GET_INTERFACE_DESCRIPTION => {
@@ -205,7 +209,7 @@ fn encode_call(
 mod tests {
     use super::*;
     use crate::schema::{AdoptTarget, Wishes};
-    use mapper_model::{AppId, AppName};
+    use mapper_model::{AppId, AppName, Qos};
     use proptest::prelude::*;
 
     fn every_request() -> Vec<Request> {
@@ -224,6 +228,10 @@ mod tests {
             Request::History,
             Request::Adopt(Box::new(AdoptRequest::of(AdoptTarget::Pid(7)))),
             Request::Release(ReleaseRequest { name: "fft".into() }),
+            Request::Promise(PromiseRequest {
+                name: None,
+                qos: Qos::default(),
+            }),
             Request::Reload,
             Request::GetInfo,
             Request::GetInterfaceDescription(GetInterfaceDescription {

@@ -239,6 +239,10 @@ fn requests() -> Vec<Request> {
         Request::Adopt(Box::new(adopt(AdoptTarget::Cgroup("/jobs".into())))),
         Request::Adopt(Box::new(adopt(AdoptTarget::Unit("a.service".into())))),
         Request::Release(ReleaseRequest { name: "fft".into() }),
+        Request::Promise(PromiseRequest {
+            name: Some("fft".into()),
+            qos: Qos::default(),
+        }),
         Request::Reload,
     ]
 }
@@ -475,6 +479,16 @@ fn replies() -> BTreeMap<&'static str, Reply> {
                 name: name("fft"),
                 adopted: AdoptTarget::Cgroup("/jobs".into()),
                 trouble: Some("its group is gone".into()),
+            }),
+        ),
+        (
+            "Promise",
+            Reply::Promise(PromiseReply {
+                protocol: PROTOCOL,
+                app: AppId(3),
+                name: name("fft"),
+                qos: Qos::default(),
+                before: Qos::default(),
             }),
         ),
         (

@@ -26,7 +26,7 @@ use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoic
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, Newcomer};
-use mapper_model::{CpuSet, ThreadId};
+use mapper_model::{AppId, CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The most ancestors of a launcher that are checked.
@@ -230,20 +230,26 @@ fn mask_of_launch(
     machine: &Machine,
 ) -> Option<CpuSet> {
     let own = machine.own_mask(&[ThreadId(first)])?;
-    // The launcher may have been started since processes were last read, but not what started it. Orphans of an
-    // application are children of its launcher.
-    let parent = |pid: &u32| machine.proc.stat(*pid).ok().map(|stat| stat.parent);
-    let line = std::iter::successors(Some(launcher), parent).take(ANCESTORS);
-    let launched = |pid| {
-        let launchers = registry.apps.iter();
-        let mut launchers = launchers.filter_map(|app| app.record.origin.launcher());
-        launchers.any(|launcher| launcher.pid == pid)
-    };
-    let managed = |pid| machine.enforcer.owner(pid).is_some();
-    let inherited = line
-        .enumerate()
-        .any(|(nth, pid)| pid != 0 && (managed(pid) || (nth > 0 && launched(pid))));
+    let inherited = application_of(launcher, registry, machine).is_some();
     (!inherited).then_some(own)
+}
+
+/// The application that a process is part of, by itself or its ancestors: it may have been started since processes were
+/// last read, but not what started it. Orphans of an application are children of its launcher.
+pub(crate) fn application_of(pid: u32, registry: &Registry, machine: &Machine) -> Option<AppId> {
+    let parent = |pid: &u32| machine.proc.stat(*pid).ok().map(|stat| stat.parent);
+    let line = std::iter::successors(Some(pid), parent).take(ANCESTORS);
+    let launched = |pid| {
+        let mut apps = registry.apps.iter();
+        let launcher = |app: &App| app.record.origin.launcher();
+        let found = apps.find(|app| launcher(app).is_some_and(|launcher| launcher.pid == pid));
+        found.map(|app| app.record.id)
+    };
+    let mut line = line.enumerate().filter(|(_, pid)| *pid != 0);
+    line.find_map(|(nth, pid)| {
+        let owner = machine.enforcer.owner(pid);
+        owner.or_else(|| launched(pid).filter(|_| nth > 0))
+    })
 }
 
 /// The answer to a launch, after the decision.

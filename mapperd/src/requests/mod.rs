@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod launch;
 pub(crate) mod permit;
 pub(crate) mod policies;
+pub(crate) mod promise;
 pub(crate) mod release;
 pub(crate) mod reload;
 pub(crate) mod report;

@@ -226,6 +226,20 @@ impl<'a> Permit<'a> {
         Ok(())
     }
 
+    /// Checks another promise for an application of user `uid`.
+    pub(crate) fn check_promise(&self, asked: Qos, uid: u32) -> Result<(), ErrorReply> {
+        match &self.grant {
+            Some(_) if self.peer.uid != uid => Err(not_permitted(format!(
+                "the application is user {uid}'s, not user {}'s; only that user and root may change its promise",
+                self.peer.uid
+            ))),
+            Some(grant) if asked.get() > grant.max_qos => {
+                Err(self.too_much("qos", &asked, &grant.max_qos))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn too_much(&self, what: &str, asked: &dyn Display, most: &dyn Display) -> ErrorReply {
         not_permitted(format!(
             "{what} {asked} exceeds the limit of user {}, which is {most}; request less, or have the \
@@ -359,6 +373,27 @@ mod tests {
             ..grant
         };
         assert!(checked(&never, 0.8).is_err());
+    }
+
+    #[test]
+    fn users_change_the_promises_of_their_own_applications_as_far_as_they_may_promise() {
+        let grant = AccessRule {
+            max_qos: 0.9,
+            ..AccessRule::default()
+        };
+        let checked = |qos, uid| {
+            let qos = Qos::new(qos).unwrap();
+            with_permit(&grant, |permit| permit.check_promise(qos, uid))
+        };
+        assert!(checked(0.9, 1000).is_ok());
+        assert_says(checked(0.95, 1000).unwrap_err(), &["qos 0.95", "0.9"]);
+        assert_says(checked(0.5, 1001).unwrap_err(), &["user 1001's"]);
+        let root = Permit {
+            peer: &Peer::of(0, &[]),
+            audience: Audience::Everybody,
+            grant: None,
+        };
+        assert!(root.check_promise(Qos::new(1.0).unwrap(), 1000).is_ok());
     }
 
     #[test]

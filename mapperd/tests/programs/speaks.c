@@ -2,6 +2,7 @@
  *
  *     declare LEAST MOST
  *     serial N            N more serial phases, or fewer
+ *     promise SHARE       is promised this share, or says `refused` and why
  *     work                works from now on, and says so after each piece
  *     wait SECONDS        first waits for another allocation than the one it last reported */
 #include <mapper.h>
@@ -33,6 +34,13 @@ int main(void)
         } else if (!strcmp(word, "serial")) {
             for (; one > 0; one--) mapper_serial_begin();
             for (; one < 0; one++) mapper_serial_end();
+        } else if (!strcmp(word, "promise")) {
+            int refused = mapper_promise(one);
+            if (refused) {
+                printf("refused %d\n", refused);
+                fflush(stdout);
+                continue;
+            }
         } else if (!strcmp(word, "work")) {
             pthread_t worker;
             if (pthread_create(&worker, NULL, work, NULL)) return 3;
