@@ -84,6 +84,15 @@ class Home:
     def status(self) -> Any:
         return self.answer("status")
 
+    def runs(self) -> bool:
+        """Whether a daemon answers."""
+        command = [str(self.bin / "mapperctl"), "policies"]
+        return subprocess.run(command, env=self.env, capture_output=True).returncode == 0
+
+    def apps(self) -> Any:
+        """The applications that it manages."""
+        return self.status()["apps"] if self.runs() else []
+
     def app(self) -> Any:
         """The application ``python``."""
         return next(app for app in self.status()["apps"] if app["name"] == "python")

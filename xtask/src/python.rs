@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::environment;
-use crate::task_dist::wheel;
+use crate::task_dist::{Use, tarball, wheel};
 use crate::task_install::PACKAGES;
 use crate::workspace::{self, output};
 
@@ -14,7 +14,9 @@ pub(crate) fn tests() -> anyhow::Result<Command> {
     cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
     output(&mut cargo)?;
     let target = std::path::absolute(workspace::target_dir())?;
-    let wheel = wheel::pack(&target.join("debug"), &target.join("python"))?;
+    let (built, out) = (target.join("debug"), target.join("python"));
+    let wheel = wheel::pack(&built, Use::Tests, &out)?;
+    let tarball = tarball::pack(&built, Use::Tests, &out)?;
     let environment = environment::with("requirements-tests.txt")?;
     let mut pip = Command::new(environment.join("bin/pip"));
     pip.args([
@@ -27,5 +29,6 @@ pub(crate) fn tests() -> anyhow::Result<Command> {
     output(pip.arg(&wheel))?;
     let mut python = Command::new(environment.join("bin/python"));
     python.arg("python/tests").env("MAPPER_WHEEL", wheel);
+    python.env("MAPPER_TARBALL", tarball);
     Ok(python)
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place, or a Python [`wheel`].
+//! `cargo xtask dist`: a Debian package out of what `cargo xtask install` puts in place, a Python [`wheel`], or a
+//! [`tarball`].
 //!
 //! The files are laid out below `tree`; `cargo deb` packs that folder as `deploy/debian/Cargo.toml` says, and `cargo
 //! about` lists crates and licences. The same source and toolchain shall give the same package in any folder (a nightly
@@ -17,9 +18,12 @@ use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace::{self, output, run as run_shown, tool};
 
 mod contents;
+mod relocatable;
+pub(crate) mod tarball;
 pub(crate) mod wheel;
 
-use contents::{VERSION, crates, install_documents, source_date, strip, write};
+pub(crate) use contents::Use;
+use contents::{VERSION, crates, install_book, install_documents, source_date, strip, write};
 
 /// What of `deploy/debian` lies beside the tree when it is packed.
 const BESIDE: [&str; 6] = [
@@ -31,7 +35,7 @@ const BESIDE: [&str; 6] = [
     "triggers",
 ];
 
-/// Makes a Debian package, or a Python wheel
+/// Makes a Debian package, a Python wheel, or a tarball
 ///
 /// Builds everything and packs programs, libraries, units, configuration, manual pages and completions.
 /// Installed, it is enabled and started; purged, nothing is left.
@@ -40,9 +44,15 @@ pub(crate) struct Args {
     /// Make a Python wheel, which users without root install with pip or pipx
     #[arg(long, conflicts_with_all = ["lint", "revision"])]
     wheel: bool,
+    /// Make a tarball with an installer, for users without root and without Python
+    #[arg(long, conflicts_with_all = ["lint", "revision", "wheel"])]
+    tarball: bool,
     /// Put the package here [default: dist in cargo's folder]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Leave out the lists of crates and their licences, for a package that is tested and not passed on
+    #[arg(long, conflicts_with_all = ["lint", "sign"])]
+    for_tests: bool,
     /// How often this version has been packed: the part of the package's version after the hyphen
     #[arg(long, value_name = "N", default_value = "1")]
     revision: NonZeroU32,
@@ -60,7 +70,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let mut purposes = vec![Purpose::Build, Purpose::Package];
     purposes.extend(args.lint.then_some(Purpose::Lint));
-    purposes.extend(args.wheel.then_some(Purpose::Python));
+    purposes.extend((args.wheel || args.tarball).then_some(Purpose::Python));
     task_setup::require(&purposes, consent)?;
     let target = workspace::target_dir();
     if args.built.is_none() {
@@ -69,9 +79,17 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     }
     let built = args.built.clone().unwrap_or_else(|| target.join("release"));
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
-    let package = match args.wheel {
-        true => wheel::pack(&built, &out)?,
-        false => pack(&built, args.revision, &out)?,
+    let use_of = match args.for_tests {
+        true => Use::Tests,
+        false => Use::Anybody,
+    };
+    let (package, installer) = match (args.wheel, args.tarball) {
+        (true, _) => (wheel::pack(&built, use_of, &out)?, "pipx install"),
+        (_, true) => (tarball::pack(&built, use_of, &out)?, "tar -xf"),
+        _ => (
+            pack(&built, use_of, args.revision, &out)?,
+            "sudo apt install",
+        ),
     };
     if args.lint {
         eprintln!("checking with lintian");
@@ -92,11 +110,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         "{:.1} MB, SHA-256 {:x}; install it with: {} {}",
         content.len() as f64 / 1e6,
         Sha256::digest(&content),
-        if args.wheel {
-            "pipx install"
-        } else {
-            "sudo apt install"
-        },
+        installer,
         std::path::absolute(&package)?.display()
     );
     Ok(())
@@ -111,7 +125,7 @@ fn signing(package: &Path, key: &str) -> Command {
 }
 
 /// Packs what was built in the folder `built` into the folder `out`; gives the package's path.
-fn pack(built: &Path, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBuf> {
+fn pack(built: &Path, use_of: Use, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBuf> {
     let line = |command: &mut Command| anyhow::Ok(output(command)?.trim().to_owned());
     let said = |program: &str, arguments: &[&str]| line(Command::new(program).args(arguments));
     let date = source_date()?;
@@ -134,6 +148,7 @@ fn pack(built: &Path, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBu
     let share = tree.join("usr/share");
     let mut texts = install_documents(built, &share)?;
     texts.retain(|path| path.starts_with(share.join("man")));
+    install_book(&share)?;
     let doc = share.join("doc/mapper");
     let changelog = doc.join("changelog.Debian");
     let mailed = said("date", &["-u", "-R", "-d", &format!("@{date}")])?;
@@ -145,10 +160,13 @@ fn pack(built: &Path, revision: NonZeroU32, out: &Path) -> anyhow::Result<PathBu
              <mapper@mapper.invalid>  {mailed}\n"
         ),
     )?;
-    let third_party = doc.join("third-party-licences.txt");
-    copy(&crates("licences.hbs")?, &third_party)?;
-    copy(&crates("sbom.hbs")?, &doc.join("sbom.cdx.json"))?;
-    texts.extend([changelog, third_party]);
+    texts.push(changelog);
+    if use_of == Use::Anybody {
+        let third_party = doc.join("third-party-licences.txt");
+        copy(&crates("licences.hbs")?, &third_party)?;
+        copy(&crates("sbom.hbs")?, &doc.join("sbom.cdx.json"))?;
+        texts.push(third_party);
+    }
     output(Command::new("gzip").args(["-9", "-n"]).args(texts))?;
     let overrides = shipped.join("lintian-overrides");
     let overrides = fs::read_to_string(&overrides)?;

@@ -42,7 +42,7 @@ impl Purpose {
     fn packages(self) -> impl Iterator<Item = &'static str> {
         let names = match self {
             Self::Browser => "chromium",
-            Self::Build => "gcc libc6-dev libhwloc-dev libudev-dev pkg-config",
+            Self::Build => "gcc libc6-dev libhwloc-dev pkg-config",
             Self::Clang => "clang libomp-dev",
             Self::Lint => "lintian",
             Self::Package => "binutils dpkg-dev",

@@ -115,10 +115,17 @@ impl Report {
 /// Packs what was built, as `cargo xtask dist` does; returns the package.
 fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
     let mut dist = workspace::cargo();
-    dist.args(["xtask", "dist", "--revision", revision, "--built"])
-        .arg(built)
-        .arg("--out")
-        .arg(out);
+    dist.args([
+        "xtask",
+        "dist",
+        "--for-tests",
+        "--revision",
+        revision,
+        "--built",
+    ])
+    .arg(built)
+    .arg("--out")
+    .arg(out);
     Ok(PathBuf::from(output(&mut dist)?.trim_end()))
 }
 

@@ -11,6 +11,15 @@ use crate::workspace::{self, output, tool};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Who a package is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// It has the licences of everything in it.
+    Anybody,
+    /// It has not, since the program that lists them takes minutes to build.
+    Tests,
+}
+
 /// All crates that mapper is built from, by a template of `deploy/debian`, listed once for each `Cargo.lock`.
 pub(super) fn crates(template: &str) -> anyhow::Result<PathBuf> {
     let root = workspace::root();
@@ -87,6 +96,27 @@ pub(super) fn install_documents(built: &Path, share: &Path) -> anyhow::Result<Ve
         }
     }
     Ok(written)
+}
+
+/// Puts the book, as it is written, and what changed below `share`.
+pub(super) fn install_book(share: &Path) -> anyhow::Result<()> {
+    let (root, doc) = (workspace::root(), share.join("doc/mapper"));
+    copy_folder(&root.join("docs/book/src"), &doc.join("book"))?;
+    fs::copy(root.join("CHANGELOG.md"), doc.join("CHANGELOG.md"))?;
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match from.is_dir() {
+            true => copy_folder(&from, &to)?,
+            false => fs::copy(&from, &to).map(drop)?,
+        }
+    }
+    Ok(())
 }
 
 /// Where a document of this name belongs below `share`.

@@ -1,139 +1,52 @@
 //! `cargo xtask dist --wheel`: a Python wheel with everything that a user without root needs.
 //!
 //! Programs, libraries and documents go where an installation by prefix has them, below the virtual environment or
-//! `~/.local`; libraries that a system may lack lie beside the shim, and programs find them by their RUNPATH. The oldest
-//! glibc that it runs with is read from the symbols of all files, and is part of its name.
+//! `~/.local`. The oldest glibc that it runs with is part of its name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use fs_err as fs;
 
-use super::contents::{PROGRAMS, VERSION, crates, install_documents, source_date, strip, write};
+use super::contents::{Use, VERSION, source_date, write};
+use super::relocatable::{Folders, lay_out, put};
 use crate::environment;
-use crate::task_install::SONAME;
 use crate::workspace::{self, output};
 
-/// The folder of libraries, as the launcher and the Python package search it.
-const LIBRARIES: &str = "lib/mapper";
-
-/// What every system of the manylinux policy has: glibc, by the name of each part, and gcc's support library.
-const OF_THE_SYSTEM: [&str; 9] = [
-    "ld-linux-aarch64.so.1",
-    "ld-linux-x86-64.so.2",
-    "libc.so.6",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libpthread.so.0",
-    "librt.so.1",
-    "linux-vdso.so.1",
-];
-
 /// Packs what was built in the folder `built` into the folder `out`; gives the wheel's path.
-pub(crate) fn pack(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
-    let root = workspace::root();
+pub(crate) fn pack(built: &Path, use_of: Use, out: &Path) -> anyhow::Result<PathBuf> {
     let tools = environment::with("requirements-wheel.txt")?;
     fs::create_dir_all(out)?;
     let work = tempfile::tempdir_in(out)?;
     let tree = work.path().join("tree");
     let info = tree.join(format!("mapper_run-{VERSION}.dist-info"));
     let data = tree.join(format!("mapper_run-{VERSION}.data"));
-    let libraries = data.join("data").join(LIBRARIES);
-
-    for entry in fs::read_dir(root.join("python/mapper"))? {
+    for entry in fs::read_dir(workspace::root().join("python/mapper"))? {
         let from = entry?.path();
         if from.is_file() {
             let name = from.file_name().context("a file without a name")?;
             put(&from, &tree.join("mapper").join(name), 0o644)?;
         }
     }
-    let mut files = Vec::new();
-    for program in PROGRAMS {
-        files.push(data.join("scripts").join(program));
-        put(
-            &built.join(program),
-            &data.join("scripts").join(program),
-            0o755,
-        )?;
-    }
-    for (from, name) in [
-        ("libmapper_omp.so", "libmapper_omp.so"),
-        ("libmapper.so", SONAME),
-    ] {
-        files.push(libraries.join(name));
-        put(&built.join(from), &libraries.join(name), 0o644)?;
-    }
-    install_documents(built, &data.join("data/share"))?;
-
-    let licences = info.join("licenses");
-    for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        put(&root.join(name), &licences.join(name), 0o644)?;
-    }
-    put(
-        &crates("licences.hbs")?,
-        &licences.join("third-party-licences.txt"),
-        0o644,
-    )?;
-    let mut bundled = String::new();
-    for library in needed(&files)? {
-        let package = DebianPackage::of(&library.path)?;
-        put(&library.path, &libraries.join(&library.name), 0o644)?;
-        let copyright = format!("/usr/share/doc/{}/copyright", package.name);
-        let licence = format!("{}-copyright.txt", package.name);
-        put(Path::new(&copyright), &licences.join(licence), 0o644)?;
-        let DebianPackage { name, source } = package;
-        bundled += &format!(
-            "{}: unchanged but for its RUNPATH, from Debian's package {name}; source: {source}\n",
-            library.name
-        );
-        files.push(libraries.join(library.name));
-    }
-    write(&licences.join("bundled-libraries.txt"), &bundled)?;
-
-    let mut oldest = Glibc { minor: 0 };
-    for path in &files {
-        strip(path)?;
-        let is_program = path.starts_with(data.join("scripts"));
-        let rpath = match is_program {
-            true => format!("$ORIGIN/../{LIBRARIES}"),
-            false => "$ORIGIN".to_owned(),
-        };
-        output(
-            Command::new(tools.join("bin/patchelf"))
-                .args(["--set-rpath", &rpath])
-                .arg(path),
-        )?;
-        oldest = oldest.max(Glibc::needed_by(path)?);
-    }
-    let tag = format!(
-        "py3-none-manylinux_2_{}_{}",
-        oldest.minor,
-        std::env::consts::ARCH
-    );
+    let folders = Folders {
+        programs: data.join("scripts"),
+        prefix: data.join("data"),
+        licences: info.join("licenses"),
+    };
+    let glibc = lay_out(built, use_of, &folders)?.minor;
+    let tag = format!("py3-none-manylinux_2_{glibc}_{}", std::env::consts::ARCH);
     let wheel = format!(
         "Wheel-Version: 1.0\nGenerator: mapper {VERSION}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     );
     write(&info.join("WHEEL"), &wheel)?;
-    write(&info.join("METADATA"), &metadata(&licences)?)?;
+    write(&info.join("METADATA"), &metadata(&folders.licences)?)?;
 
     let mut wheel = Command::new(tools.join("bin/wheel"));
     wheel.env("SOURCE_DATE_EPOCH", source_date()?);
     output(wheel.arg("pack").arg("--dest-dir").arg(out).arg(&tree))?;
     Ok(out.join(format!("mapper_run-{VERSION}-{tag}.whl")))
-}
-
-/// Copies a file, or what a link leads to, and gives it this mode.
-fn put(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::create_dir_all(to.parent().unwrap_or(to))?;
-    fs::copy(from, to)?;
-    Ok(fs::set_permissions(
-        to,
-        std::fs::Permissions::from_mode(mode),
-    )?)
 }
 
 /// The head of `python/METADATA` with version and licences, and the package's README.
@@ -150,128 +63,4 @@ fn metadata(licences: &Path) -> anyhow::Result<String> {
         .collect();
     let readme = fs::read_to_string(folder.join("README.md"))?;
     Ok(format!("{head}{lines}\n{readme}"))
-}
-
-/// A library as the loader finds it here.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Library {
-    name: String,
-    path: PathBuf,
-}
-
-/// The libraries that these files need, directly or not, and a system may lack.
-fn needed(files: &[PathBuf]) -> anyhow::Result<BTreeSet<Library>> {
-    let mut found = BTreeSet::new();
-    for file in files {
-        let listed = output(Command::new("ldd").arg(file))?;
-        for line in listed.lines() {
-            found.extend(library(line).with_context(|| format!("ldd {}", file.display()))?);
-        }
-    }
-    Ok(found)
-}
-
-/// A line of ldd's, unless it is of a library that every system has.
-fn library(line: &str) -> anyhow::Result<Option<Library>> {
-    let mut words = line.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let file_name = Path::new(name).file_name().unwrap_or_default();
-    if OF_THE_SYSTEM.iter().any(|known| file_name == *known) || line.contains("statically linked") {
-        return Ok(None);
-    }
-    match (words.next(), words.next()) {
-        (Some("=>"), Some(path)) if path.starts_with('/') => Ok(Some(Library {
-            name: name.to_owned(),
-            path: path.into(),
-        })),
-        _ => bail!("{line:?} names no file; install the library"),
-    }
-}
-
-/// The Debian package that a library is from.
-struct DebianPackage {
-    name: String,
-    /// Where its source is.
-    source: String,
-}
-
-impl DebianPackage {
-    fn of(library: &Path) -> anyhow::Result<Self> {
-        let file = fs::canonicalize(library)?;
-        let file_name = file.file_name().unwrap_or_default().to_string_lossy();
-        let owner = output(Command::new("dpkg").args(["-S", &format!("*/{file_name}")]))
-            .with_context(|| format!("{}: its licence is not known", library.display()))?;
-        let name = owner
-            .split([':', ','])
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let format = "https://snapshot.debian.org/package/${source:Package}/${source:Version}/";
-        let source = output(Command::new("dpkg-query").args(["-W", "-f", format, &name]))?;
-        // One line for each architecture that is installed.
-        let source = source
-            .split_inclusive("/ ")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        Ok(Self { name, source })
-    }
-}
-
-/// A version of glibc, 2.`minor`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Glibc {
-    minor: u32,
-}
-
-impl Glibc {
-    fn needed_by(file: &Path) -> anyhow::Result<Self> {
-        let symbols = output(Command::new("objdump").arg("-T").arg(file))?;
-        Ok(Self::newest_in(&symbols))
-    }
-
-    /// The newest version that a listing of symbols names, such as `GLIBC_2.34` or `GLIBC_2.2.5`.
-    fn newest_in(symbols: &str) -> Self {
-        let versions = symbols.split("GLIBC_2.").skip(1);
-        let minors = versions.filter_map(|rest| {
-            let digits = rest.find(|next: char| !next.is_ascii_digit());
-            rest[..digits.unwrap_or(rest.len())].parse().ok()
-        });
-        Self {
-            minor: minors.max().unwrap_or(0),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_tells_the_newest_glibc_that_any_symbol_needs() {
-        let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) free\n0 DF *UND* 0 (GLIBC_2.34) dlsym\n\
-                       0 DF *UND* 0 (GLIBC_2.9) pipe2\n0 DF *UND* 0 (GLIBC_PRIVATE) x\n";
-        assert_eq!(Glibc::newest_in(symbols), Glibc { minor: 34 });
-    }
-
-    #[test]
-    fn a_library_that_a_system_may_lack_is_packed_and_a_missing_one_is_named() {
-        for of_the_system in [
-            "linux-vdso.so.1 (0x1)",
-            "libc.so.6 => /lib/libc.so.6 (0x1)",
-            "/lib64/ld-linux-x86-64.so.2 (0x1)",
-            "statically linked",
-        ] {
-            assert_eq!(library(of_the_system).unwrap(), None);
-        }
-        let found = library("\tlibhwloc.so.15 => /l/libhwloc.so.15 (0x1)")
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            (&*found.name, &*found.path),
-            ("libhwloc.so.15", Path::new("/l/libhwloc.so.15"))
-        );
-        let error = library("\tlibhwloc.so.15 => not found").unwrap_err();
-        assert!(error.to_string().contains("libhwloc.so.15"), "{error}");
-    }
 }
