@@ -1,7 +1,7 @@
 //! The call of the daemon by which a program changes its promise. By hand, since libmapper is linked into programs: one
 //! request, of which only the kind of answer matters.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use thiserror::Error;
@@ -42,13 +42,9 @@ pub(crate) fn ask(share: f64) -> Result<(), PromiseError> {
     );
     daemon.write_all(call.as_bytes())?;
     let mut answer = Vec::new();
-    let mut bytes = daemon.take(LONGEST).bytes();
-    loop {
-        match bytes.next().transpose()? {
-            Some(0) => break,
-            Some(byte) => answer.push(byte),
-            None => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-        }
+    BufReader::new(daemon.take(LONGEST)).read_until(0, &mut answer)?;
+    if answer.pop() != Some(0) {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
     // Within a string, quotation marks are escaped.
     let answer = String::from_utf8_lossy(&answer).into_owned();
