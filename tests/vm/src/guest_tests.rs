@@ -69,9 +69,9 @@ pub(crate) fn run_guest_tests(
     let payload = staged(chosen)?;
     let mut report = Report::default();
     let started = Instant::now();
-    let status = machine.run(&image, payload.path(), |line| {
-        on_line(line);
-        report.read(line);
+    let status = machine.run(&image, payload.path(), None, |line| {
+        on_line(line.text);
+        report.read(line.text);
     })?;
     on_line(&format!("guest ran for {:.0?}", started.elapsed()));
     report.complete(status)

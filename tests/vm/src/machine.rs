@@ -12,10 +12,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::unistd::Pid;
 
 use super::image::{disk, output};
 use super::scratch::{Scratch, folder};
 use super::sockets::Sockets;
+
+mod dilation;
+
+pub(crate) use dilation::Dilation;
 
 /// Memory of a NUMA node, in MiB.
 const NODE_MEMORY_MIB: u32 = 1024;
@@ -52,20 +57,32 @@ pub(crate) enum Accelerator {
 pub(crate) struct Machine {
     /// Sockets, cores of a socket and threads of a core.
     #[arg(long, default_value_t = Sockets::DEFAULT, value_name = "SOCKETSxCORESxTHREADS")]
-    topology: Sockets,
-    /// Seconds after which the guest is stopped and the run has failed.
+    pub(super) topology: Sockets,
+    /// Seconds of the guest after which it is stopped and the run has failed.
     #[arg(long, default_value_t = DEFAULT_TIMEOUT_S, value_name = "SECONDS")]
-    timeout: u64,
+    pub(super) timeout: u64,
     /// How the guest's processors are run.
     #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
-    accel: Accelerator,
+    pub(super) accel: Accelerator,
+    /// Slow the guest's clock so many times and give its processors equal shares; auto: as many times as it has more
+    /// processors than the host. Emulation only.
+    #[arg(long, value_name = "auto|TIMES")]
+    pub(super) dilate: Option<Dilation>,
+}
+
+/// A line of the payload's output.
+pub(super) struct Line<'a> {
+    pub(super) text: &'a str,
+    /// The CPU time of the host that each of the guest's processors has used so far.
+    pub(super) cpu_times: Vec<Duration>,
 }
 
 /// The end of the console after a failure of the emulation.
 struct EmulationFault(String);
 
 impl Machine {
-    /// Runs `payload/run.sh` as root in a fresh copy of the image, passes its output to `on_line` and returns its status.
+    /// Runs `payload/run.sh` as root in a fresh copy of the image, passes its output to `on_line`, puts what it has left in
+    /// `/result` into the folder `results`, and returns its status.
     ///
     /// Several processors are emulated at once. Sometimes, under load, one executes an instruction that the kernel has half
     /// patched, and the kernel stops, mostly while it boots. That is not the payload's fault: it is run again, a few times.
@@ -73,16 +90,23 @@ impl Machine {
         &self,
         image: &Path,
         payload: &Path,
-        mut on_line: impl FnMut(&str),
+        results: Option<&Path>,
+        mut on_line: impl FnMut(&Line<'_>),
     ) -> Result<u8> {
         if !payload.join("run.sh").is_file() {
             bail!("{} has no run.sh for the guest to run", payload.display());
         }
+        if self.dilate.is_some() && self.accel != Accelerator::Tcg {
+            bail!("--dilate slows an emulated guest; leave out --accel, or --dilate");
+        }
         let mut attempts = 1;
         loop {
-            match self.attempt(image, payload, &mut on_line)? {
+            match self.attempt(image, payload, results, &mut on_line)? {
                 Ok(status) => return Ok(status),
-                Err(EmulationFault(_)) if attempts < ATTEMPTS => on_line(STARTED_AGAIN),
+                Err(EmulationFault(_)) if attempts < ATTEMPTS => on_line(&Line {
+                    text: STARTED_AGAIN,
+                    cpu_times: Vec::new(),
+                }),
                 Err(EmulationFault(console)) => bail!(
                     "the guest's kernel failed {attempts} times; the end of its console:\n{console}"
                 ),
@@ -95,7 +119,8 @@ impl Machine {
         &self,
         image: &Path,
         payload: &Path,
-        on_line: &mut impl FnMut(&str),
+        results: Option<&Path>,
+        on_line: &mut impl FnMut(&Line<'_>),
     ) -> Result<Result<u8, EmulationFault>> {
         let run = Scratch::create("run")?;
         let mut tar = Command::new("tar");
@@ -110,14 +135,21 @@ impl Machine {
         File::create(&result)
             .and_then(|file| file.set_len(RESULT_SIZE_BYTES))
             .with_context(|| format!("create {}", result.display()))?;
-        let mut command = self.command(image, &run);
+        let mut command = self.command(image, &run)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut qemu = command.spawn().context("start qemu-system-x86_64")?;
         let mut began = false;
-        let timeout = Duration::from_secs(self.timeout);
+        let timeout = Duration::from_secs(self.timeout).mul_f64(self.times_slower());
+        let pid = Pid::from_raw(qemu.id().cast_signed());
         let powered_off = stream(&mut qemu, Instant::now() + timeout, |line| {
+            if !began && self.dilate.is_some() {
+                dilation::booted(pid);
+            }
             began = true;
-            on_line(line);
+            on_line(&Line {
+                text: line,
+                cpu_times: cpu_times(pid),
+            });
         });
         if !matches!(powered_off, Ok(true)) {
             let _ = qemu.kill();
@@ -133,6 +165,11 @@ impl Machine {
             bail!("qemu-system-x86_64 failed ({status})");
         }
         if let Some(status) = payload_status(&run) {
+            if let Some(results) = results {
+                let mut tar = Command::new("tar");
+                tar.arg("-xf").arg(run.file("result.raw"));
+                output(tar.arg("-C").arg(results))?;
+            }
             return Ok(Ok(status));
         }
         if !began || console_text(&run).contains(EMULATION_FAULT) {
@@ -144,7 +181,13 @@ impl Machine {
         )
     }
 
-    fn command(&self, image: &Path, run: &Scratch) -> Command {
+    /// How many times slower than the host's its clock runs.
+    pub(super) fn times_slower(&self) -> f64 {
+        self.dilate
+            .map_or(1.0, |dilation| dilation.times(self.topology))
+    }
+
+    fn command(&self, image: &Path, run: &Scratch) -> Result<Command> {
         let Sockets {
             sockets,
             cores,
@@ -152,7 +195,11 @@ impl Machine {
         } = self.topology;
         // If this program is killed, the guest must end, too.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
+        command.args(["--pdeathsig", "KILL"]);
+        if self.dilate.is_some() {
+            command.args(dilation::words(self.times_slower(), run)?);
+        }
+        command.args(["qemu-system-x86_64", "-name", "guest,debug-threads=on"]);
         match self.accel {
             // Kernel 6.12 double-faults early with cx16 under QEMU 7.2; the vendor makes the guest
             // derive threads and one last-level cache for each socket.
@@ -210,7 +257,7 @@ impl Machine {
         command
             .args(["-object", "rng-random,id=rng,filename=/dev/urandom"])
             .args(["-device", "virtio-rng-pci,rng=rng"]);
-        command
+        Ok(command)
     }
 }
 
@@ -238,6 +285,18 @@ fn stream(qemu: &mut Child, deadline: Instant, mut on_line: impl FnMut(&str)) ->
             Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
     }
+}
+
+/// CPU time of QEMU's threads for virtual CPUs; none once it has ended.
+fn cpu_times(qemu: Pid) -> Vec<Duration> {
+    let threads = procfs::process::Process::new(qemu.as_raw()).and_then(|process| process.tasks());
+    let stats = threads.into_iter().flatten().flatten();
+    let stats = stats.filter_map(|thread| thread.stat().ok());
+    let of_cpus = stats.filter(|stat| stat.comm.ends_with("/TCG"));
+    let ticks = of_cpus.map(|stat| stat.utime + stat.stime);
+    ticks
+        .map(|ticks| Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64))
+        .collect()
 }
 
 /// The payload's exit status on the result disk, if there is one.

@@ -3,11 +3,12 @@
 //!
 //! A QEMU guest is made from the Debian packages of the host, kept under `target/vm`, and runs a *payload*: a folder with a
 //! `run.sh`, whose output is streamed here and whose exit status is returned. The processor is emulated (no `/dev/kvm`
-//! needed), so the guest shows what is right and wrong, never what is fast.
+//! needed), so the guest shows what is right and wrong, never what is fast, unless its clock is slowed (`--dilate`).
 //!
 //! - [`image`] makes disk, kernel and initrd once for each set of inputs.
 //! - [`machine`] starts QEMU with one payload and returns its result.
 //! - [`guest_tests`] is the payload that tests mapper as an installed service.
+//! - [`live`] compares ways to share a machine, with real programs.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -18,12 +19,14 @@ use clap::{Parser as _, Subcommand};
 
 mod guest_tests;
 mod image;
+mod live;
 mod machine;
 mod scratch;
 mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
-use machine::Machine;
+use live::{InGuest, Live};
+use machine::{Line, Machine};
 use scratch::folder;
 
 /// Builds, runs and tests in a QEMU guest with 4 sockets, systemd and cgroup v2.
@@ -56,6 +59,11 @@ enum Action {
         #[command(flatten)]
         chosen: Chosen,
     },
+    /// Runs mixes of real programs on a slowed machine of 8 or 16 CPUs: plain Linux, static fair share, mapper.
+    Live(Live),
+    /// What `live` runs in the guest.
+    #[command(hide = true)]
+    InGuest(InGuest),
     /// Removes the image and everything else under `target/vm`.
     Clean,
 }
@@ -72,8 +80,8 @@ fn run(args: &Args) -> Result<()> {
         Action::Run { machine, payload } => {
             let image = image::ensure(false)?;
             let started = Instant::now();
-            let show = |line: &str| println!("{line}");
-            let status = machine.run(&image, payload, show)?;
+            let show = |line: &Line<'_>| println!("{}", line.text);
+            let status = machine.run(&image, payload, None, show)?;
             eprintln!(
                 "guest: exit status {status} after {:.0?}",
                 started.elapsed()
@@ -90,6 +98,8 @@ fn run(args: &Args) -> Result<()> {
                 failed.join(", ")
             );
         }
+        Action::Live(live) => live.run()?,
+        Action::InGuest(in_guest) => in_guest.run()?,
         Action::Clean => {
             let folder = folder();
             match std::fs::remove_dir_all(&folder) {
