@@ -42,7 +42,8 @@ fn every_metric_of_the_board_exists() {
     let (config, socket) = (dir.path().join("c.toml"), dir.path().join("m"));
     std::fs::write(
         &config,
-        format!("interval = \"50ms\"\n[metrics]\nsocket = {socket:?}\n"),
+        // This policy measures at once what it promises, also of a program that is alone.
+        format!("interval = \"50ms\"\nallocation = \"mapper\"\n[metrics]\nsocket = {socket:?}\n"),
     )
     .unwrap();
     let daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
