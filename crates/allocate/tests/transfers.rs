@@ -9,7 +9,7 @@ use mapper_model::random::SplitMix64;
 use mapper_model::{AppId, Reason, Share};
 use proptest::prelude::*;
 use std::cell::RefCell;
-use support::{Curve, World, amdahl, linear, machine, normal};
+use support::{Curve, World, amdahl, flat, linear, machine, normal};
 
 /// Promised share of the speed at the fair share.
 const PROMISED: f64 = 0.85;
@@ -89,6 +89,19 @@ fn the_floor_is_the_promised_share_of_the_fair_shares_speed_wherever_it_runs() {
             let floor = share.floor.unwrap();
             let promised = PROMISED * amdahl(serial)(4, 0);
             assert!((floor / promised - 1.0).abs() < 0.05, "{floor} {promised}");
+        }
+    }
+}
+
+#[test]
+fn a_program_of_one_thread_is_judged_from_its_second_interval_on() {
+    let mut world = World::new(POLICY, machine(1, 8, 1));
+    world.arrive_with(flat(3.0), |app| app.busy = Some(flat(1.0)));
+    for _ in 0..20 {
+        world.interval();
+        if world.tick > 3 {
+            let floor = world.last.shares[0].floor.unwrap();
+            assert!((floor - PROMISED * 3.0).abs() < 0.01, "{floor}");
         }
     }
 }

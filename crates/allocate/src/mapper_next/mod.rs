@@ -307,9 +307,12 @@ fn needs(app: &AppView<'_>, owed: &Entitlement, held: u32) -> Option<u32> {
 }
 
 /// The promised share of its speed at the fair share, in the unit of its performance: from the count that was measured
-/// most, by what is expected of the fair one.
+/// most, by what is expected of the fair one; while nothing is expected yet, from what was measured at the fair one.
 fn floor(app: &AppView<'_>, candidate: &Candidate) -> Option<f64> {
-    let outlook = candidate.outlook.as_ref()?;
+    let Some(outlook) = &candidate.outlook else {
+        let fair = app.profile.curve.at(candidate.owed.fair)?;
+        return Some(app.spec.qos.get() * fair.mean);
+    };
     let points = app.profile.curve.points().iter();
     let surest = points.max_by(|a, b| a.samples.total_cmp(&b.samples))?;
     let fair = candidate
