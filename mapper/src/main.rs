@@ -48,6 +48,7 @@ fn obey(started: StartedWith) -> anyhow::Result<u8> {
     if let Some(folder) = mapper_manual::asked_for(words) {
         let completions = Completions::Asked(COMPLETE);
         mapper_manual::write(Arguments::command(), Section::Users, completions, folder)?;
+        mapper_manual::write_words(folder)?;
         return Ok(0);
     }
     if mapper_manual::complete(COMPLETE, words, Arguments::command)? {

@@ -17,7 +17,7 @@ use crate::task_install::{self, Folders, SONAME};
 use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace::{self, output, run as run_shown, tool};
 
-mod contents;
+pub(crate) mod contents;
 mod relocatable;
 pub(crate) mod tarball;
 pub(crate) mod wheel;

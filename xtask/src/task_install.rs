@@ -15,6 +15,7 @@ use fs_err as fs;
 use nix::sys::stat::Mode;
 use tempfile::NamedTempFile;
 
+use crate::task_dist::contents;
 use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace;
 
@@ -185,6 +186,8 @@ impl Folders {
             }
             written.push(to);
         }
+        let share = below(root, &self.prefix.join("share"));
+        written.extend(contents::install_documents(built, &share)?);
         let (source, name) = CONFIGURATION;
         let to = below(root, &self.sysconf.join(name));
         if to.try_exists().with_context(|| to.display().to_string())? {

@@ -17,7 +17,15 @@ fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// What cargo made of the library for programs; the programs of mapper are replaced by texts.
+/// A program that writes one page when it is asked for its documents.
+fn write_program(path: &Path) {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let text = format!("#!/bin/sh\nmkdir \"$2\" && echo \"$1\" >\"$2/{name}.1\"\n");
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What cargo made of the library for programs; the programs of mapper are replaced by others.
 fn built() -> tempfile::TempDir {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(checkout());
@@ -32,14 +40,9 @@ fn built() -> tempfile::TempDir {
         )
         .unwrap();
     }
-    for program in [
-        "mapper",
-        "mapperd",
-        "mapper-launch",
-        "mapperctl",
-        "libmapper_omp.so",
-    ] {
-        fs::write(folder.path().join(program), program).unwrap();
+    fs::write(folder.path().join("libmapper_omp.so"), "shim").unwrap();
+    for program in ["mapper", "mapperd", "mapper-launch", "mapperctl"] {
+        write_program(&folder.path().join(program));
     }
     folder
 }
@@ -162,12 +165,27 @@ fn an_existing_configuration_stays_and_programs_are_replaced() {
     succeed(&mut again);
     let config = place.path().join("etc/mapper/mapper.toml");
     fs::write(&config, "interval = \"2s\"\n").unwrap();
-    fs::write(built.path().join("mapperd"), "newer").unwrap();
+    let newer = built.path().join("mapperd");
+    let text = fs::read_to_string(&newer).unwrap() + "# newer\n";
+    fs::write(&newer, &text).unwrap();
     succeed(&mut again);
     assert_eq!(fs::read_to_string(&config).unwrap(), "interval = \"2s\"\n");
     let daemon = place.path().join("usr/bin/mapperd");
-    assert_eq!(fs::read_to_string(&daemon).unwrap(), "newer");
+    assert_eq!(fs::read_to_string(&daemon).unwrap(), text);
     assert_eq!(mode(&daemon), 0o755);
+}
+
+#[test]
+fn every_program_has_its_manual_page_installed() {
+    let (built, place) = (built(), tempfile::tempdir().unwrap());
+    let prefix = place.path().join("opt");
+    let written = succeed(&mut install(&prefix, built.path(), None));
+    for program in ["mapper", "mapperd", "mapper-launch", "mapperctl"] {
+        let page = prefix.join(format!("share/man/man1/{program}.1"));
+        assert_eq!(fs::read_to_string(&page).unwrap(), "--write-manual\n");
+        assert_eq!(mode(&page), 0o644);
+        assert!(written.lines().any(|line| Path::new(line) == page));
+    }
 }
 
 #[test]

@@ -13,6 +13,8 @@ use clap::Command;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, Shell};
 
+mod configuration;
+mod sections;
 pub mod wording;
 
 /// The option's name.
@@ -85,6 +87,7 @@ pub fn write(
 ) -> io::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(|error| naming(folder, &error))?;
     let program = command.get_name().to_owned();
+    let version = command.get_version().unwrap_or_default().to_owned();
     let mut written = Vec::new();
     match completions {
         Completions::Listed => {
@@ -118,38 +121,103 @@ pub fn write(
     // A page for `help` would be that of the program.
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    write_pages(&command, &program, section, folder, &mut written)?;
+    let program = Program {
+        name: &program,
+        version: &version,
+        section,
+        folder,
+    };
+    written.extend(program.write_pages(&command)?);
     Ok(written)
 }
 
-fn write_pages(
-    command: &Command,
+/// Writes the page about the words of mapper into `folder`; returns its path.
+///
+/// # Errors
+/// If it cannot be written; the error names it.
+pub fn write_words(folder: &Path) -> io::Result<PathBuf> {
+    let path = folder.join("mapper.7");
+    fs::write(&path, include_str!("mapper.7")).map_err(|error| naming(&path, &error))?;
+    Ok(path)
+}
+
+/// Writes the page about a configuration file of this name, out of its commented text, into `folder`; returns its path.
+///
+/// # Errors
+/// If it cannot be written; the error names it.
+pub fn write_configuration(
     name: &str,
-    section: Section,
+    version: &str,
+    text: &str,
     folder: &Path,
-    written: &mut Vec<PathBuf>,
-) -> io::Result<()> {
-    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let name = format!("{name}-{}", subcommand.get_name());
-        write_pages(subcommand, &name, section, folder, written)?;
+) -> io::Result<PathBuf> {
+    let path = folder.join(format!("{name}.5"));
+    let page = configuration::page(name, version, text).render();
+    fs::write(&path, without_date(&page)).map_err(|error| naming(&path, &error))?;
+    Ok(path)
+}
+
+/// The program whose pages are written.
+struct Program<'p> {
+    name: &'p str,
+    version: &'p str,
+    section: Section,
+    folder: &'p Path,
+}
+
+impl Program<'_> {
+    /// Its own page, and one for each of its tasks; returns them.
+    fn write_pages(&self, command: &Command) -> io::Result<Vec<PathBuf>> {
+        let tasks = command.get_subcommands().filter(|task| !task.is_hide_set());
+        let tasks = tasks.map(|task| self.write_page(task, task.get_name()));
+        std::iter::once(self.write_page(command, self.name))
+            .chain(tasks)
+            .collect()
     }
-    let path = folder.join(format!("{name}.{}", section.digit()));
-    let mut page = Vec::new();
-    let version = command.get_version().unwrap_or_default().to_owned();
-    // An empty date, so that the page does not change from day to day.
-    clap_mangen::Man::new(command.clone())
-        .title(name.to_uppercase())
-        .section(section.digit())
-        .date("")
-        .source(format!("mapper {version}").trim_end().to_owned())
-        .manual(match section {
-            Section::Users => "User Commands",
-            Section::Administration => "System Administration",
-        })
-        .render(&mut page)?;
-    fs::write(&path, page).map_err(|error| naming(&path, &error))?;
-    written.push(path);
-    Ok(())
+
+    /// The page of a task, or of the program, which has its own name for one.
+    fn write_page(&self, command: &Command, task: &str) -> io::Result<PathBuf> {
+        let (program, section) = (self.name, self.section.digit());
+        let name = match task == program {
+            true => program.to_owned(),
+            false => format!("{program}-{task}"),
+        };
+        let path = self.folder.join(format!("{name}.{section}"));
+        let mut page = Vec::new();
+        // An empty date, so that the page does not change from day to day.
+        let man = clap_mangen::Man::new(command.clone())
+            .title(name.to_uppercase())
+            .section(section)
+            .date("")
+            .source(format!("mapper {}", self.version))
+            .manual(match self.section {
+                Section::Users => "User Commands",
+                Section::Administration => "System Administration",
+            });
+        man.render_title(&mut page)?;
+        man.render_name_section(&mut page)?;
+        man.render_synopsis_section(&mut page)?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        if command.has_subcommands() {
+            man.render_subcommands_section(&mut page)?;
+        }
+        sections::written(program, task).to_writer(&mut page)?;
+        let page = without_date(&String::from_utf8_lossy(&page));
+        fs::write(&path, page).map_err(|error| naming(&path, &error))?;
+        Ok(path)
+    }
+}
+
+/// The page with an empty date in its title, which `roff` leaves out, so that what comes after would be the date.
+fn without_date(page: &str) -> String {
+    let lines = page
+        .split_inclusive('\n')
+        .map(|line| match line.starts_with(".TH ") {
+            true => line.replacen("  ", " \"\" ", 1),
+            false => line.to_owned(),
+        });
+    lines.collect()
 }
 
 fn naming(path: &Path, error: &io::Error) -> io::Error {
@@ -190,8 +258,7 @@ mod tests {
         );
         let page = fs::read_to_string(folder.path().join("example.8")).unwrap();
         for text in [
-            ".TH EXAMPLE 8",
-            "mapper 1.2",
+            ".TH EXAMPLE 8 \"\" \"mapper 1.2\"",
             "Where it listens",
             "example\\-status(8)",
         ] {

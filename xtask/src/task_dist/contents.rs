@@ -79,7 +79,7 @@ pub(super) const PROGRAMS: [&str; 4] = ["mapper", "mapperd", "mapper-launch", "m
 
 /// Has the programs in `built` write their documents, and puts them below `share` (such as `/usr/share`); gives
 /// the files written.
-pub(super) fn install_documents(built: &Path, share: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn install_documents(built: &Path, share: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let aside = tempfile::tempdir().context("make a temporary folder")?;
     let mut written = Vec::new();
     for program in PROGRAMS {
@@ -131,7 +131,7 @@ fn place(program: &str, name: &str) -> anyhow::Result<PathBuf> {
         return Ok(Path::new("zsh/vendor-completions").join(name));
     }
     match name.rsplit_once('.') {
-        Some((_, section @ ("1" | "8"))) => Ok(PathBuf::from(format!("man/man{section}/{name}"))),
+        Some((_, section @ ("1" | "5" | "7" | "8"))) => Ok(PathBuf::from(format!("man/man{section}/{name}"))),
         _ => bail!("{program} --write-manual wrote {name}, for which there is no place"),
     }
 }
@@ -149,6 +149,8 @@ mod tests {
             ("_mapperctl", "zsh/vendor-completions/_mapperctl"),
             ("mapperctl-status.1", "man/man1/mapperctl-status.1"),
             ("mapperd.8", "man/man8/mapperd.8"),
+            ("mapper.toml.5", "man/man5/mapper.toml.5"),
+            ("mapper.7", "man/man7/mapper.7"),
         ] {
             assert_eq!(placed(name).unwrap(), path);
         }
