@@ -283,7 +283,7 @@ fn managed(
             let unknown = launched.reply.terms.teams_by == schema::BY_DEFAULT;
             if arguments.wishes.teams == Some(TeamsWish::Auto) && unknown {
                 say(&format!(
-                    "teams auto: {} has not been checked with these libraries; fixed for now (check it with --check-teams)",
+                    "teams auto: {} has not been checked as it is called here (program and libraries; of an interpreter the arguments, too); fixed for now (check it with --check-teams)",
                     program.path().display()
                 ));
             }
