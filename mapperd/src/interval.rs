@@ -23,6 +23,7 @@ use crate::registry::accounting::{IntervalSample, Phase};
 use crate::store::Store;
 use crate::store::saved::Ending;
 use crate::telemetry::Telemetry;
+use crate::telemetry::tally::Trouble;
 use mapper_host::chain;
 use mapper_model::{Activity, Observation, PhaseChange, Plan, Trigger};
 use mapper_pipeline::{Severity, check};
@@ -47,7 +48,7 @@ pub(crate) fn pass(
         _ => machine.enforcer.follow_new(),
     };
     if let Err(error) = refreshed {
-        telemetry.tally.error("processes");
+        telemetry.tally.error(Trouble::Processes);
         tracing::warn!("processes not read: {}", chain(&error));
     }
     let changed = surroundings::check(registry, machine, decider, telemetry);
@@ -132,7 +133,7 @@ fn may_be_enforced(
         match finding.severity {
             Severity::Warning => tracing::warn!(tick = plan.tick, "plan: {finding}"),
             Severity::Error => {
-                telemetry.tally.error("plan");
+                telemetry.tally.error(Trouble::Plan);
                 tracing::error!(tick = plan.tick, "plan not enforced: {finding}");
                 valid = false;
             }
@@ -141,34 +142,22 @@ fn may_be_enforced(
     valid
 }
 
-/// One line for each interval: at level info if something was moved, else at debug, so that a steady machine does not
-/// fill the journal. The times are those since the start of the pass.
+/// One line for each interval, at level debug: the moves have lines of their own. The times are those since the start of
+/// the pass.
 fn log_decision(applications: usize, plan: &Plan, [observed, decided, total]: [Duration; 3]) {
     let observe_ns = nanoseconds(observed);
     let decide_ns = nanoseconds(decided - observed);
     let enforce_ns = nanoseconds(total - decided);
     let (decisions, moves) = (plan.apps.len(), plan.actions.len());
-    if moves == 0 {
-        tracing::debug!(
-            applications,
-            decisions,
-            moves,
-            observe_ns,
-            decide_ns,
-            enforce_ns,
-            "decided: nothing to move"
-        );
-    } else {
-        tracing::info!(
-            applications,
-            decisions,
-            moves,
-            observe_ns,
-            decide_ns,
-            enforce_ns,
-            "decided"
-        );
-    }
+    tracing::debug!(
+        applications,
+        decisions,
+        moves,
+        observe_ns,
+        decide_ns,
+        enforce_ns,
+        "decided"
+    );
 }
 
 fn thread_cpu_time() -> Duration {

@@ -85,6 +85,8 @@ fn obey() -> anyhow::Result<()> {
     if let Some(folder) = mapper_manual::asked_for(&words) {
         let section = Section::Administration;
         mapper_manual::write(args::Args::command(), section, Completions::Listed, folder)?;
+        let (version, text) = (env!("CARGO_PKG_VERSION"), file::COMMENTED);
+        mapper_manual::write_configuration("mapper.toml", version, text, folder)?;
         return Ok(());
     }
     let args = match args::Args::try_parse_from(&words) {
@@ -103,10 +105,10 @@ fn obey() -> anyhow::Result<()> {
         for moved in &settings.moved {
             say(&format!("warning: {moved}"));
         }
-        if let Err(error) = settings.reserve_is_here() {
-            // It may be another machine's file.
-            say(&format!("warning: {error:#}"));
+        for warning in settings.programs.for_all_programs() {
+            say(&format!("warning: {warning}"));
         }
+        settings.reserve_fits().with_context(|| settings.origin())?;
         return print(&settings.checked());
     }
     let _logging = logging::start()?;

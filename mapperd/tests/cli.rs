@@ -219,7 +219,7 @@ fn output_that_nobody_can_take_is_an_error_and_a_reader_that_has_enough_is_none(
 fn a_check_names_what_it_read_and_how_a_file_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mapper.toml");
-    std::fs::write(&path, "reserve = \"900-901\"\n").unwrap();
+    std::fs::write(&path, "[[program]]\nqos = 0.5\n").unwrap();
     let config = path.to_str().unwrap();
     let checked = run(&["--check-config", "--config", config]);
     let said = String::from_utf8(checked.stdout.clone()).unwrap();
@@ -230,7 +230,7 @@ fn a_check_names_what_it_read_and_how_a_file_is_named() {
     fails(
         checked,
         0,
-        &["warning", "900-901", "this machine has no CPU"],
+        &["warning", "program rule 1", "for all programs"],
     );
     let none = Daemon::command()
         .args(["--user", "--check-config"])
@@ -248,6 +248,22 @@ fn a_check_names_what_it_read_and_how_a_file_is_named() {
         2,
         &["--check-config --config", "mapper.toml"],
     );
+}
+
+#[test]
+fn a_check_refuses_a_reserve_with_which_the_daemon_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mapper.toml");
+    let all = private_daemon::all_cpus().to_string();
+    for (reserve, says) in [
+        ("900-901", "this machine has no CPU 900-901"),
+        (&*all, "no CPU is usable"),
+    ] {
+        std::fs::write(&path, format!("reserve = {reserve:?}\n")).unwrap();
+        let checked = run(&["--check-config", "--config", path.to_str().unwrap()]);
+        assert!(checked.stdout.is_empty());
+        fails(checked, 1, &["mapper.toml", reserve, says]);
+    }
 }
 
 #[test]

@@ -24,6 +24,26 @@ fn every_application_is_in_the_metrics() {
     )
     .unwrap();
     let daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
+    let text = scrape(&socket, GET);
+    // An alarm can only watch what is there before the first error.
+    for kind in ["enforce", "memory", "plan", "processes", "release"] {
+        let name = format!("mapper_errors_total{{kind=\"{kind}\"}}");
+        assert_eq!(value(&text, &name), Some(0.0), "{text}");
+    }
+    for name in [
+        "mapper_interval_stretched",
+        "mapper_launches_total",
+        "mapper_launches_refused_total",
+        "mapper_adoptions_total",
+        "mapper_log_lines_dropped_total",
+    ] {
+        assert_eq!(value(&text, name), Some(0.0), "{name}: {text}");
+    }
+    let build = format!(
+        "mapper_build_info{{version={:?}}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(value(&text, &build), Some(1.0), "{text}");
     let running = launch(&daemon, "counted");
     eventually("some decisions", || daemon.status().daemon.decisions > 5);
     let text = scrape(&socket, GET);
@@ -39,6 +59,8 @@ fn every_application_is_in_the_metrics() {
     assert!(value(&text, "mapper_app_given_cpu_seconds_total{").unwrap() > 0.0);
     assert!(value(&text, "mapper_decisions_total").unwrap() > 5.0);
     assert!(value(&text, "mapper_decision_seconds_count").unwrap() > 5.0);
+    // A program that sleeps is not judged, and has no share of the promise.
+    assert_eq!(value(&text, "mapper_app_achieved_of_promised_ratio{"), None);
     let count = |name: &str| value(&text, name).unwrap();
     assert!(count("mapper_intervals_total") > 3.0);
     // The launch was followed by a decision, but no interval ended.
@@ -52,6 +74,20 @@ fn every_application_is_in_the_metrics() {
     let text = scrape(&socket, GET);
     assert_eq!(value(&text, "mapper_applications"), Some(0.0));
     assert!(!text.contains("counted"), "{text}");
+}
+
+#[test]
+fn a_launch_writes_one_line_into_the_log() {
+    let daemon = Daemon::start();
+    let lines = || daemon.log().lines().count();
+    eventually("it is ready", || daemon.log().contains("ready"));
+    let before = lines();
+    let running = launch(&daemon, "counted");
+    eventually("it is logged", || daemon.log().contains("name=counted"));
+    daemon.status();
+    assert_eq!(lines(), before + 1, "{}", daemon.log());
+    let pid = format!("pid={}", running.program.child.id());
+    assert!(daemon.log().contains(&pid), "{}", daemon.log());
 }
 
 #[test]

@@ -31,6 +31,27 @@ pub struct Usable {
     pub reserved: CpuSet,
 }
 
+impl Usable {
+    /// Why no CPU may be given out, if so.
+    #[must_use]
+    pub fn why_none(&self) -> Option<String> {
+        let shown = |cpus: &CpuSet| match cpus.is_empty() {
+            true => "none".to_owned(),
+            false => cpus.to_string(),
+        };
+        self.cpus.is_empty().then(|| {
+            format!(
+                "no CPU is usable: online {}, not allowed to this daemon {}, isolated {}, reserved {}; \
+                 change the reserve or the affinity of the daemon",
+                shown(&self.online),
+                shown(&self.forbidden),
+                shown(&self.isolated),
+                shown(&self.reserved)
+            )
+        })
+    }
+}
+
 impl UsableCpus {
     /// On this machine.
     #[must_use]

@@ -19,6 +19,9 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// The file with every key, its default and its meaning.
+pub(crate) const COMMENTED: &str = include_str!("../../../deploy/mapper.toml");
+
 /// The configuration of mapperd.
 ///
 /// What the command line says comes before what stands here.

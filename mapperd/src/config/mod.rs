@@ -5,6 +5,7 @@ pub(crate) mod accounts;
 pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod former_places;
+mod hints;
 pub(crate) mod interval;
 pub(crate) mod moved;
 pub(crate) mod parse;

@@ -6,7 +6,7 @@
 use crate::config::access::Access;
 use crate::config::file::ConfigFile;
 use crate::config::program_rules::ProgramRules;
-use crate::config::{former_places, ranges};
+use crate::config::{former_places, hints, ranges};
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -21,7 +21,11 @@ impl ConfigFile {
 
     /// Parses a text and checks every value in it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut file: Self = toml::from_str(text)?;
+        let mut file: Self =
+            toml::from_str(text).map_err(|error| match hints::hint(text, &error) {
+                Some(hint) => anyhow!("{error}hint: {hint}"),
+                None => error.into(),
+            })?;
         former_places::resolve(&mut file)?;
         if let Some(bad) = ranges::first_outside(&file) {
             let bad = bad.with_given_key(&file.moved);

@@ -153,6 +153,22 @@ impl ProgramRules {
         Ok(Self::resolve("the shipped list", &file.program)?)
     }
 
+    /// What is said of rules that are for every program of every user, which may be a mistake.
+    pub(crate) fn for_all_programs(&self) -> impl Iterator<Item = String> {
+        let rules = (1..).zip(&self.rules);
+        let all = rules.filter(|(_, (_, rule))| {
+            let names_nobody = rule.users.is_empty() && rule.groups.is_empty();
+            names_nobody && rule.is_for(None)
+        });
+        all.map(|(number, _)| {
+            format!(
+                "program rule {number} of {} names no path, name or build_id: it is for all programs, and no rule \
+                 after it is used",
+                self.origin
+            )
+        })
+    }
+
     /// The first rule for this program of this user, and its name for messages. Without a program, only rules that
     /// name no file.
     pub(crate) fn find(

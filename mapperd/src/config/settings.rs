@@ -9,6 +9,7 @@ use crate::config::program_rules::ProgramRules;
 use crate::config::types::{Audience, EnforcerChoice, ProfilePlace, base_directory, variable};
 use anyhow::Context;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
+use mapper_host::cpus::UsableCpus;
 use mapper_host::observe::Choice as CounterChoice;
 use mapper_model::CpuSet;
 use mapper_pipeline::{OverheadBudget, PipelineConfig};
@@ -68,6 +69,14 @@ impl Settings {
         Ok(settings)
     }
 
+    /// What was read, for messages.
+    pub(crate) fn origin(&self) -> String {
+        match &self.read_from {
+            Some(path) => format!("configuration {}", path.display()),
+            None => "command line".to_owned(),
+        }
+    }
+
     /// What `--check-config` says of settings that could be read.
     pub(crate) fn checked(&self) -> String {
         match &self.read_from {
@@ -79,6 +88,17 @@ impl Settings {
                     |path| path.display().to_string()
                 )
             ),
+        }
+    }
+
+    /// Refuses a reserve with which the daemon does not start on this machine: it names other CPUs, or leaves none.
+    pub(crate) fn reserve_fits(&self) -> anyhow::Result<()> {
+        self.reserve_is_here()?;
+        let usable = UsableCpus::system(self.reserve.clone());
+        let usable = usable.read(&mapper_host::cpus::own_affinity()?, &CpuSet::new())?;
+        match usable.why_none() {
+            Some(why) => anyhow::bail!("reserve {}: {why}", self.reserve),
+            None => Ok(()),
         }
     }
 

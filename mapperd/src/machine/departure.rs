@@ -8,6 +8,7 @@ use crate::registry::origin::Origin;
 use crate::registry::page;
 use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
+use crate::telemetry::tally::Trouble;
 use mapper_host::chain;
 use mapper_host::enforce::Departure;
 use mapper_model::AppId;
@@ -45,7 +46,7 @@ pub(crate) fn let_go(
     }
     let name = &gone.record.spec.name;
     if let Some(trouble) = &trouble {
-        telemetry.tally.error("release");
+        telemetry.tally.error(Trouble::Release);
         tracing::warn!(app = app.0, %name, "release: {trouble}");
     }
     for source in &mut machine.counters {

@@ -6,6 +6,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, Standing};
 use crate::registry::page;
 use crate::telemetry::Telemetry;
+use crate::telemetry::tally::Trouble;
 use mapper_host::chain;
 use mapper_model::{Action, AppId, CpuSet, NodeId, Plan, PlannedApp};
 use std::collections::BTreeSet;
@@ -56,7 +57,7 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
         // It has just ended, which will be noticed.
         Err(error) if error.is_gone() => {}
         Err(error) => {
-            telemetry.tally.error("enforce");
+            telemetry.tally.error(Trouble::Enforce);
             let failed = match action {
                 Action::Shrink { .. } => "not shrunk",
                 Action::Set { .. } => "not confined",
@@ -74,7 +75,23 @@ fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
         Ok(effective) => app.effective = effective,
         Err(error) => tracing::warn!(app = record.id.0, "{}", chain(&error)),
     }
-    tracing::info!(app = record.id.0, name = %record.spec.name, cpus = %planned.cpus, "{}", planned.sentence);
+    let (id, spec, cpus) = (record.id.0, &record.spec, &planned.cpus);
+    match record.planned {
+        // The one line about a launch.
+        None => tracing::info!(
+            app = id,
+            name = %spec.name,
+            %cpus,
+            pid = record.first_process.pid,
+            uid = record.uid,
+            qos = spec.qos.get(),
+            teams = %spec.teams,
+            teams_by = record.provenance.teams_by,
+            "{}",
+            planned.sentence
+        ),
+        Some(_) => tracing::info!(app = id, name = %spec.name, %cpus, "{}", planned.sentence),
+    }
 }
 
 /// Publishes the CPUs on the application's page, if they have changed.
@@ -112,7 +129,7 @@ pub(crate) fn bind_memory(
         Ok(()) => {}
         Err(error) if error.is_gone() => {}
         Err(error) => {
-            telemetry.tally.error("memory");
+            telemetry.tally.error(Trouble::Memory);
             tracing::warn!(app = app.0, "memory not bound: {}", chain(&error));
         }
     }

@@ -56,15 +56,9 @@ impl Machine {
     /// Reads for the first time which CPUs may be assigned; an error if there are none.
     pub(crate) fn find_usable(&mut self) -> anyhow::Result<()> {
         let usable = self.read_usable()?;
-        anyhow::ensure!(
-            !usable.cpus.is_empty(),
-            "no CPU is usable: online {}, not allowed to this daemon {}, isolated {}, reserved {}; \
-             change the reserve or the affinity of the daemon",
-            usable.online,
-            usable.forbidden,
-            usable.isolated,
-            usable.reserved
-        );
+        if let Some(why) = usable.why_none() {
+            anyhow::bail!(why);
+        }
         let excluded = [
             ("isolated", &usable.isolated),
             ("reserved", &usable.reserved),

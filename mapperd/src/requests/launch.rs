@@ -193,16 +193,8 @@ pub(crate) fn admit(
         kept_pages::keep(id, page.writer.as_fd());
     }
     let watches = machine.watch(id, Some(process));
-    tracing::info!(
-        app = id.0,
-        name = %spec.name,
-        pid = request.pid,
-        uid = peer.uid,
-        qos = spec.qos.get(),
-        teams = %spec.teams,
-        teams_by = provenance.teams_by,
-        "arrived"
-    );
+    // The first decision about it is logged with more.
+    tracing::debug!(app = id.0, name = %spec.name, pid = request.pid, uid = peer.uid, "arrived");
     telemetry.tally.launches += 1;
     let launcher = machine.process(peer.pid);
     let first = machine.process(request.pid);

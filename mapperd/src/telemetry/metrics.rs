@@ -116,8 +116,9 @@ fn families(
 ) -> Vec<Family> {
     let one = |value: Value| vec![(Labels::new(), value)];
     let tally = &telemetry.tally;
-    let errors = tally.errors.iter();
-    let errors = errors.map(|(kind, n)| (vec![("kind", (*kind).to_owned())], count(*n)));
+    let errors = tally.errors();
+    let errors = errors.map(|(kind, n)| (vec![("kind", kind.to_owned())], count(n)));
+    let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     let accounts: Vec<Account> = registry
         .apps
         .iter()
@@ -148,6 +149,10 @@ fn families(
         labels.push(("origin", origin(app).to_owned()));
         (labels, gauge(1u64))
     });
+    let ratios = apps().filter_map(|(app, account)| {
+        let ratio = account.achieved? / app.record.spec.qos.get();
+        Some((labels(app), number(ratio)))
+    });
     let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let cpu_s = Duration::try_from(used).unwrap_or_default().as_secs_f64();
@@ -159,6 +164,9 @@ fn families(
         "applications", "Applications under management", None => one(gauge(registry.apps.len() as u64));
         "decisions", "Decisions taken", None => one(count(decider.decisions));
         "intervals", "Decisions taken at the end of an interval", None => one(count(tally.intervals));
+        "build_info", "The version of this daemon", None => vec![(build, gauge(1u64))];
+        "interval_stretched", "Whether that is longer than configured, since a pass takes too long", None
+            => one(gauge(u64::from(decider.pacing.stretched().is_some())));
         "interval", "Time between two decisions at present", Some(Unit::Seconds) => one(number(interval_s));
         "launches", "Applications launched", None => one(count(tally.launches));
         "launches_refused", "Launches and adoptions refused", None => one(count(tally.refused));
@@ -174,6 +182,8 @@ fn families(
             => app(&|app| number(app.record.spec.qos.get()));
         "app_achieved_ratio", "Median share of its fair-share performance since its launch", None
             => account(&|account| account.achieved.map(number));
+        "app_achieved_of_promised_ratio", "That share as a share of the promise: below 1 it was not kept", None
+            => ratios.collect();
         "app_performance", "Performance in the unit of its source", None
             => performance(&|account| Some(account.performance.as_ref()?.value));
         "app_floor", "Promised performance in the unit of its source", None => performance(&|account| account.floor);

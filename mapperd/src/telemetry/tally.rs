@@ -1,7 +1,25 @@
 //! Counts of what the daemon does.
 
 use prometheus_client::metrics::histogram::Histogram;
-use std::collections::BTreeMap;
+use strum::{EnumCount, VariantArray};
+
+/// What failed that should not.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, strum::EnumCount, strum::VariantArray, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub(crate) enum Trouble {
+    /// CPUs that could not be put in force.
+    Enforce,
+    /// Memory that could not be bound.
+    Memory,
+    /// A plan that a policy must not make.
+    Plan,
+    /// Processes of applications that could not be read.
+    Processes,
+    /// An application that could not be given its CPUs back.
+    Release,
+}
 
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -10,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) intervals: u64,
     /// From a launch that was read to its answer.
     pub(crate) launch_s: Histogram,
-    pub(crate) errors: BTreeMap<&'static str, u64>,
+    errors: [u64; Trouble::COUNT],
     pub(crate) launches: u64,
     /// Of launches and adoptions.
     pub(crate) refused: u64,
@@ -30,7 +48,7 @@ impl Default for Tally {
             launch_s: Histogram::new([
                 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
             ]),
-            errors: BTreeMap::new(),
+            errors: [0; Trouble::COUNT],
             launches: 0,
             refused: 0,
             adoptions: 0,
@@ -39,8 +57,13 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Something failed that should not.
-    pub(crate) fn error(&mut self, what: &'static str) {
-        *self.errors.entry(what).or_default() += 1;
+    pub(crate) fn error(&mut self, what: Trouble) {
+        self.errors[what as usize] += 1;
+    }
+
+    /// How often each failed, those included that never did.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = Trouble::VARIANTS.iter().zip(self.errors);
+        counts.map(|(what, count)| (what.into(), count))
     }
 }

@@ -49,7 +49,7 @@ const TESTS: &[Test] = tests![
     service::the_service_starts_and_says_so,
     service::the_service_is_confined_to_what_it_needs,
     service::the_journal_has_structured_fields,
-    service::each_interval_is_a_span_in_the_journal,
+    service::a_launch_is_one_entry_in_the_span_of_its_interval,
     service::the_groups_place_is_delegated_and_the_daemon_is_elsewhere,
     launching::the_exit_status_is_the_programs,
     launching::a_programs_death_by_signal_is_reported_as_a_shell_does,
