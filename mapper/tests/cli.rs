@@ -233,11 +233,31 @@ fn the_scripts_for_shells_ask_the_program() {
     }
     for page in [
         "mapper.1",
+        "mapper.7",
         "mapper-run.1",
         "mapper-status.1",
         "mapper-stop.1",
     ] {
         assert!(folder.path().join(page).is_file(), "{page}");
+    }
+    let pages = std::fs::read_dir(folder.path()).unwrap();
+    let pages = pages.map(|entry| entry.unwrap().path());
+    for page in pages.filter(|path| path.extension().is_some_and(|kind| kind == "1")) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let sections = [
+            "\"EXIT STATUS\"",
+            "ENVIRONMENT",
+            "FILES",
+            "EXAMPLES",
+            "\"SEE ALSO\"",
+        ];
+        for title in sections {
+            let section = text.split(&format!(".SH {title}\n")).nth(1);
+            let entry =
+                section.is_some_and(|text| text.starts_with(".TP") || title.contains("SEE"));
+            // Examples are in crates/manual/src/sections.rs.
+            assert!(entry, "{}: no {title}", page.display());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use mapper_control::schema::{AdoptRequest, AdoptTarget, AppStatus, MemoryPolicy};
 use mapper_control::{Client, socket_path};
@@ -26,8 +26,12 @@ pub(crate) struct Arguments {
 /// What can be asked of a daemon.
 #[derive(Debug, Subcommand)]
 pub enum Question {
-    /// The daemon, the machine and the applications, with the reason of each allocation
+    /// The programs that run, their CPUs, and their speed against what was promised
     Status {
+        /// Also how the daemon works, all that is measured, and the reason of each allocation
+        #[arg(long, short, conflicts_with_all = ["json", "schema"])]
+        verbose: bool,
+
         /// Print the daemon's reply as JSON
         #[arg(long)]
         json: bool,
@@ -73,10 +77,25 @@ pub enum Question {
         json: bool,
     },
     /// What this machine offers to mapper, what is missing, why, and how to get it
+    ///
+    /// Ends with what to do next, also where no daemon runs.
     Doctor {
+        /// Exit with status 1 if something is missing, or no daemon answers
+        #[arg(long)]
+        check: bool,
+
         /// Print what was found as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Pack a report for those who look for a fault: one file, without secrets
+    ///
+    /// In it are what doctor, status, explain and history say, the configuration, the end of the log, the topology and
+    /// the versions. Left out are command lines and environments of programs, users, the machine's name, and comments.
+    Gather {
+        /// Write it here [default: mapper-report-TIME.tar.gz in the current folder]
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        out: Option<PathBuf>,
     },
     /// Have something managed that runs already: a process, a control group or a unit of systemd
     Adopt(Adopt),

@@ -1,8 +1,9 @@
 //! `mapperctl explain`: why one application has the CPUs it has.
 
+use crate::details_view::{pace, teams_and_runtime};
 use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, span};
-use crate::status_view::{pace, teams_and_runtime};
+
 use crate::table::{Cell, Column, Table};
 use anstyle::Style;
 use mapper_control::schema::ExplainReply;

@@ -1,7 +1,7 @@
 //! `mapperctl history`, `report`, and `explain` of an application that has ended.
 
 use crate::plain_text::{Width, harmless, wrapped};
-use crate::quantities::{counted, span};
+use crate::quantities::{counted, percent, span};
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
 use mapper_control::schema::{EndedApp, HistoryReply, ReportReply};
@@ -61,10 +61,6 @@ fn speed(app: &EndedApp) -> Cell {
         percent(achieved),
         Style::new().fg_color(Some(colour.into())),
     )
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 /// What an application was that has ended.

@@ -3,11 +3,14 @@
 
 mod adopt_view;
 mod arguments;
+mod details_view;
 mod doctor_view;
 mod explain_view;
+mod gather;
 mod history_view;
 mod plain_text;
 mod policies_view;
+mod promise;
 mod promise_view;
 mod quantities;
 mod reload_view;
@@ -90,12 +93,17 @@ fn write_manual(folder: &Path) -> anyhow::Result<()> {
 pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> {
     let socket = socket_path::socket_path(socket);
     let width = Width::of_terminal();
-    if let Question::Doctor { json } = question {
-        let daemon = Client::connect(&socket, PATIENCE).and_then(|mut client| client.status());
-        let text = shown(*json, &doctor::examine(), |findings| {
-            doctor_view::view(findings, daemon.as_ref().ok(), width)
+    if let Question::Doctor { json, check } = question {
+        let daemon = connect(&socket).and_then(|mut client| Ok(client.status()?));
+        let findings = doctor::examine();
+        let text = shown(*json, &findings, |findings| {
+            doctor_view::view(findings, daemon.as_ref(), width)
         })?;
-        return print(&text);
+        print(&text)?;
+        return match doctor_view::missing(&findings, daemon.as_ref().ok()) {
+            Some(missing) if *check => bail!("missing: {missing}"),
+            _ => Ok(()),
+        };
     }
     if let Question::Status { schema: true, .. } = question {
         return print(&mapper_control::schema::status_schema());
@@ -103,11 +111,17 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
     if let Question::Top { interval } = question {
         return top::run(&socket, *interval);
     }
+    if let Question::Gather { out } = question {
+        return print(&gather::gather(connect(&socket), out.as_deref(), width)?);
+    }
     let mut client = connect(&socket)?;
     let text = match question {
-        Question::Status { json, .. } => shown(*json, &client.status()?, |status| {
-            status_view::view(status, width)
-        })?,
+        Question::Status { json, verbose, .. } => {
+            shown(*json, &client.status()?, |status| match verbose {
+                true => details_view::view(status, width),
+                false => status_view::view(status, width),
+            })?
+        }
         Question::Explain { name, json } => match client.explain(name) {
             Ok(explained) => shown(*json, &explained, |reply| explain_view::view(reply, width))?,
             Err(error) => {
@@ -129,7 +143,7 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         Question::Policies { json } => shown(*json, &client.policies()?, |reply| {
             policies_view::view(reply, width)
         })?,
-        Question::Doctor { .. } | Question::Top { .. } => String::new(),
+        Question::Doctor { .. } | Question::Gather { .. } | Question::Top { .. } => String::new(),
         Question::Adopt(adopt) => {
             let reply = client.adopt(adopt.request()?)?;
             shown(adopt.json, &reply, adopt_view::adopted)?

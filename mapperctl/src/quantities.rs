@@ -47,6 +47,11 @@ pub fn span(ns: u64) -> String {
     }
 }
 
+/// A share: `97 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// A count with its noun: `1 CPU`, `2 CPUs`.
 pub fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();

@@ -1,232 +1,216 @@
-//! `mapperctl status`: the daemon and the machine in a few lines, then the applications.
+//! `mapperctl status`: how the machine and the promises stand in a sentence, then a line for each application.
 
+use crate::details_view::held_up;
 use crate::plain_text::{Width, harmless, wrapped};
-use crate::quantities::{counted, short, short_or_dash, span};
+use crate::promise::Standing;
+use crate::quantities::counted;
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
-use mapper_control::schema::{
-    AppStatus, DaemonStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
-    StretchedInterval,
-};
+use mapper_control::schema::{AppStatus, Partition, RuntimeState, Status};
 use mapper_manual::wording;
-use mapper_model::{MemoryRate, TeamMode};
+
+/// Names in the sentence; where more are below their promise, it has their number.
+const NAMED: usize = 3;
 
 pub(crate) fn view(status: &Status, width: Width) -> String {
-    let mut out = heading(status, width);
+    let mut out = wrapped("", &sentence(status), width);
+    if let Some(what) = held_up(&status.daemon) {
+        out.push_str(&wrapped("held up  ", &what, width));
+    }
     out.push('\n');
-    if status.apps.is_empty() {
-        out.push_str(&no_application());
-        out.push('\n');
-    } else {
-        out.push_str(&applications(&status.apps, width));
+    match status.apps.as_slice() {
+        [] => out.push_str(&wrapped("", &no_application(), width)),
+        apps => out.push_str(&applications(apps, width)),
     }
     out
 }
 
+/// How to begin.
 pub(crate) fn no_application() -> String {
-    let launch = wording::launch();
-    format!("No application runs; start one with `{launch} -- PROGRAM`.")
+    let (launch, ask) = (wording::launch(), wording::ask());
+    format!(
+        "Start a program with `{launch} -- PROGRAM`; `{ask} history` lists those that have ended."
+    )
 }
 
-fn heading(status: &Status, width: Width) -> String {
-    let (daemon, machine) = (&status.daemon, &status.topology);
-    let mut out = String::new();
-    let mut line = |label: &str, text: String| {
-        out.push_str(&wrapped(&format!("{label:<10}"), &text, width));
+/// `2 programs on 2 CPUs, all in use; both keep their promise`, and where there is more to know.
+fn sentence(status: &Status) -> String {
+    let usable = status.topology.usable.len();
+    let cpus = counted(usable, "CPU");
+    let mut text = match status.apps.len() {
+        0 => format!("No program runs under mapper on {cpus}"),
+        programs => {
+            let programs = counted(programs as u64, "program");
+            let in_use = match usable.saturating_sub(status.topology.free.len()) {
+                0 => "none in use".to_owned(),
+                used if used == usable => "all in use".to_owned(),
+                used => format!("{used} in use"),
+            };
+            let promises = promises(&status.apps);
+            format!("{programs} on {cpus}, {in_use}; {promises}")
+        }
     };
-    line(
-        "daemon",
-        format!(
-            "mapperd {}, process {}, up {}, {} taken, one {}",
-            daemon.version,
-            daemon.pid,
-            span(daemon.uptime_ns),
-            counted(daemon.decisions, "decision"),
-            how_often(daemon),
-        ),
-    );
-    line(
-        "machine",
-        format!(
-            "{}, {}, {}, {} (by {}); to give out: {}; free: {}",
-            counted(machine.cpus, "CPU"),
-            counted(machine.cores, "core"),
-            counted(machine.sockets, "socket"),
-            counted(machine.nodes, "node"),
-            machine.source,
-            or_none(&machine.usable.to_string()),
-            or_none(&machine.free.to_string()),
-        ),
-    );
-    let (allocation, mapping) = (&daemon.allocation, &daemon.mapping);
-    line(
-        "policies",
-        format!("{allocation} (how many CPUs), {mapping} (which)"),
-    );
-    line("enforcer", selection(&daemon.enforcer));
-    line("counters", selection(&daemon.counters));
-    if let Some(held) = &daemon.held_up {
-        let (change, lasting) = (harmless(&held.change), span(held.lasting_ns));
-        let what = format!(
-            "by the kernel, for {lasting}: {change}; it moves memory, and launches may wait"
-        );
-        line("held up", what);
+    let daemon = &status.daemon;
+    let hints = daemon.enforcer.not_better.len() + daemon.counters.not_better.len();
+    if hints > 0 {
+        let (ask, hints) = (wording::ask(), counted(hints as u64, "hint"));
+        text.push_str(&format!(" ({ask} doctor: {hints})"));
     }
-    out
+    text
 }
 
-fn how_often(daemon: &DaemonStatus) -> String {
-    match &daemon.stretched {
-        None => format!("every {}", span(daemon.interval_ns)),
-        Some(stretched) => pace(stretched),
+fn promises(apps: &[AppStatus]) -> String {
+    let standings = apps.iter().map(|app| (app, Standing::of(app)));
+    let (mut kept, mut below, mut unknown) = (0u64, Vec::new(), 0u64);
+    for (app, standing) in standings {
+        match standing {
+            Standing::Kept(_) => kept += 1,
+            Standing::Below(_) => below.push(harmless(app.name.as_str())),
+            Standing::Unknown => unknown += 1,
+        }
     }
-}
-
-pub(crate) fn pace(stretched: &StretchedInterval) -> String {
-    format!(
-        "every {} instead of {}: a pass takes {}",
-        span(stretched.interval_ns),
-        span(stretched.asked_ns),
-        span(stretched.pass_ns)
-    )
-}
-
-fn or_none(list: &str) -> &str {
-    if list.is_empty() { "none" } else { list }
-}
-
-fn selection(selection: &Selection) -> String {
-    if selection.not_better.is_empty() {
-        return selection.name.clone();
-    }
-    format!(
-        "{}; nothing better, as {}",
-        selection.name,
-        selection.not_better.join("; ")
-    )
+    let broken = match below.as_slice() {
+        [] => None,
+        [one] => Some(format!("{one} is below its promise")),
+        [first @ .., last] if below.len() <= NAMED => Some(format!(
+            "{} and {last} are below their promise",
+            first.join(", ")
+        )),
+        several => Some(format!("{} are below their promise", several.len())),
+    };
+    let kept = match (kept, apps.len()) {
+        (0, _) => None,
+        (1, 1) => Some("it keeps its promise".to_owned()),
+        (2, 2) => Some("both keep their promise".to_owned()),
+        (kept, all) if kept == all as u64 => Some("all keep their promise".to_owned()),
+        (1, _) => Some("1 keeps its promise".to_owned()),
+        (kept, _) => Some(format!("{kept} keep their promise")),
+    };
+    let unknown = match unknown {
+        0 => None,
+        unknown => Some(format!("{unknown} not measured yet")),
+    };
+    let parts: Vec<String> = [broken, kept, unknown].into_iter().flatten().collect();
+    parts.join(", ")
 }
 
 fn applications(apps: &[AppStatus], width: Width) -> String {
     let mut table = Table::new([
         Column::text("NAME", 10),
-        Column::number("CPUS"),
-        Column::text("ON", 8),
-        Column::number("FAIR"),
-        Column::number("QOS"),
-        Column::number("PERF"),
-        Column::number("FLOOR"),
-        Column::word("BOTTLENECK"),
-        Column::text("STATE", 8),
+        Column::text("CPUS", 8),
+        Column::word("SPEED"),
+        Column::text("STATE", 12),
     ])
-    .without_at_need(&["BOTTLENECK", "FAIR", "FLOOR", "ON", "QOS"]);
+    .without_at_need(&["STATE"]);
     for app in apps {
         table.row(
             [
                 Cell::styled(app.name.as_str(), Style::new().bold()),
-                app.cpu_count.to_string().into(),
-                app.cpus.to_string().into(),
-                app.fair_cpus.to_string().into(),
-                app.qos.to_string().into(),
-                performance(app),
-                short_or_dash(app.floor).into(),
-                app.bottleneck.to_string().into(),
-                app.state.as_str().into(),
+                cpus(app).into(),
+                speed(app),
+                state(app).into(),
             ],
-            vec![measured(app), app.sentence.clone()],
+            vec![],
         );
     }
     table.render(width)
 }
 
-/// The performance: red below the floor, green above.
-fn performance(app: &AppStatus) -> Cell {
-    let Some(performance) = &app.performance else {
-        return "-".into();
-    };
-    let colour = match app.floor {
-        Some(floor) if performance.value < floor => Some(AnsiColor::Red),
-        Some(_) => Some(AnsiColor::Green),
-        None => None,
-    };
-    let style = Style::new().fg_color(colour.map(Into::into));
-    Cell::styled(short(performance.value), style)
-}
-
-fn measured(app: &AppStatus) -> String {
-    let source = match &app.performance {
-        Some(performance) => format!("in {} by {}", performance.unit, performance.source),
-        None => "not measured yet".to_owned(),
-    };
-    let memory = match app.memory {
-        MemoryPolicy::Keep => String::new(),
-        policy => format!("; memory {policy}"),
-    };
-    if let Some(adopted) = &app.adopted {
-        return harmless(&format!("{source}{memory}; adopted: {adopted}"));
+/// Which, and how many where there are several.
+fn cpus(app: &AppStatus) -> String {
+    match app.cpu_count {
+        0 | 1 => app.cpus.to_string(),
+        count => format!("{count}: {}", app.cpus),
     }
-    let partition = app.partition.as_ref();
-    let partition = partition.map_or_else(String::new, |partition| format!("; {partition}"));
-    harmless(&format!(
-        "{source}{}{memory}{partition}; teams {}",
-        traffic(app.memory_traffic),
-        teams_and_runtime(app.teams, &app.teams_by, &app.runtime)
-    ))
 }
 
-fn traffic(rate: Option<MemoryRate>) -> String {
-    let gb = |bytes: f64| format!("{:.1} GB/s", bytes / 1e9);
-    let rate = rate.unwrap_or_default();
-    match (rate.total_bytes_per_s, rate.local_bytes_per_s) {
-        (Some(total), Some(local)) => {
-            format!("; memory traffic {}, {} of it local", gb(total), gb(local))
+/// Red below the promise, else green.
+fn speed(app: &AppStatus) -> Cell {
+    let standing = Standing::of(app);
+    let colour = match standing {
+        Standing::Kept(_) => AnsiColor::Green,
+        Standing::Below(_) => AnsiColor::Red,
+        Standing::Unknown => return "not measured yet".into(),
+    };
+    let speed = standing.in_percent().unwrap_or_default();
+    Cell::styled(
+        format!("{speed} of promised"),
+        Style::new().fg_color(Some(colour.into())),
+    )
+}
+
+/// What the daemon does with an application, in plain words.
+pub(crate) fn state(app: &AppStatus) -> String {
+    let mut parts = vec![
+        match app.state.as_str() {
+            "" => "starting",
+            "set by others" => "the operator set its CPUs",
+            "limited" => "limited from outside",
+            "exploring" => "trying other CPU counts",
+            "profiling" => "measuring",
+            "planned" => "steady",
+            "serial" => "in a serial part",
+            "fair share" => "at its fair share",
+            "sharing" => "shares its CPU",
+            state => state,
         }
-        (Some(total), None) => format!("; memory traffic {}", gb(total)),
-        (None, Some(local)) => format!("; local memory traffic {}", gb(local)),
-        (None, None) => String::new(),
+        .to_owned(),
+    ];
+    parts.extend(app.adopted.is_some().then(|| "adopted".to_owned()));
+    let partition = app.partition.as_ref();
+    let is_refused = partition.is_some_and(|p| p.in_force != Partition::Isolated);
+    parts.extend(is_refused.then(|| "not isolated".to_owned()));
+    let mut notes = app.runtime.notes.iter();
+    match notes.find(|note| note.starts_with("teams ")) {
+        Some(why) => parts.push(why.clone()),
+        None if app.runtime.state == RuntimeState::Unreachable => {
+            parts.push("its OpenMP teams stay as they are".to_owned());
+        }
+        None => {}
     }
-}
-
-/// The mode of teams with its origin, and the runtime interface with its notes.
-pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStatus) -> String {
-    let mut text = teams.to_string();
-    if !by.is_empty() {
-        text.push_str(&format!(" ({by})"));
-    }
-    text.push_str("; runtime interface: ");
-    match runtime.state {
-        RuntimeState::Off => text.push_str("off"),
-        RuntimeState::Waiting => text.push_str("not used by the program"),
-        RuntimeState::Unreachable => text.push_str("none"),
-        RuntimeState::Unknown => text.push_str("in a state that only a newer mapperctl knows"),
-        RuntimeState::Attached if runtime.runtimes.is_empty() => text.push_str("attached"),
-        RuntimeState::Attached => text.push_str(&runtime.runtimes.join(" and ")),
-    }
-    for (place, note) in runtime.notes.iter().enumerate() {
-        let is_cause = place == 0 && runtime.state == RuntimeState::Unreachable;
-        text.push_str(if is_cause { ": " } else { "; " });
-        text.push_str(note);
-    }
-    text
+    parts.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples;
 
     #[test]
-    fn memory_is_reported_as_far_as_it_is_counted() {
-        let both = "; memory traffic 3.5 GB/s, 3.0 GB/s of it local";
-        for (total_bytes_per_s, local_bytes_per_s, text) in [
-            (Some(3.51e9), Some(3e9), both),
-            (Some(3e9), None, "; memory traffic 3.0 GB/s"),
-            (None, Some(3e9), "; local memory traffic 3.0 GB/s"),
+    fn the_sentence_says_how_many_keep_their_promise_and_who_does_not() {
+        let sample = samples::status().apps.remove(0);
+        let app = |name: &str, speed: Option<f64>| {
+            let mut app = sample.clone();
+            app.name = name.parse().unwrap();
+            app.floor = speed.map(|speed| app.performance.as_ref().unwrap().value / speed);
+            app
+        };
+        let (good, bad, new) = (Some(1.2), Some(0.5), None);
+        for (apps, says) in [
+            (vec![app("a", good)], "it keeps its promise"),
+            (
+                vec![app("a", good), app("b", good)],
+                "both keep their promise",
+            ),
+            (
+                vec![app("a", good), app("b", good), app("c", good)],
+                "all keep their promise",
+            ),
+            (vec![app("a", bad)], "a is below its promise"),
+            (
+                vec![app("a", bad), app("b", good), app("c", new)],
+                "a is below its promise, 1 keeps its promise, 1 not measured yet",
+            ),
+            (
+                vec![app("a", bad), app("b", bad), app("c", bad)],
+                "a, b and c are below their promise",
+            ),
+            (
+                ["a", "b", "c", "d"].map(|name| app(name, bad)).into(),
+                "4 are below their promise",
+            ),
         ] {
-            let rate = MemoryRate {
-                total_bytes_per_s,
-                local_bytes_per_s,
-            };
-            assert_eq!(traffic(Some(rate)), text);
+            assert_eq!(promises(&apps), says);
         }
-        assert_eq!(traffic(None), "");
     }
 }

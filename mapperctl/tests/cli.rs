@@ -106,8 +106,8 @@ impl Stage {
 }
 
 #[test]
-fn the_status_can_be_read_at_80_columns() {
-    insta::assert_snapshot!(Stage::busy().shows(&["status"], "80"));
+fn all_of_the_status_can_be_read_at_80_columns() {
+    insta::assert_snapshot!(Stage::busy().shows(&["status", "-v"], "80"));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn the_status_fits_narrow_terminals() {
     // `shows` holds every line against the width.
     for columns in ["40", "50", "60", "70"] {
         let text = Stage::busy().shows(&["status"], columns);
-        for part in ["NAME", "CPUS", "PERF", "STATE", "md"] {
+        for part in ["NAME", "CPUS", "SPEED", "md"] {
             assert!(text.contains(part), "{columns}: {text}");
         }
     }
@@ -146,14 +146,23 @@ fn the_help_shows_the_default_promise() {
 }
 
 #[test]
-fn the_status_can_be_read_at_120_columns() {
-    insta::assert_snapshot!(Stage::busy().shows(&["status"], "120"));
+fn all_of_the_status_can_be_read_at_120_columns() {
+    insta::assert_snapshot!(Stage::busy().shows(&["status", "-v"], "120"));
+}
+
+#[test]
+fn the_status_is_a_sentence_and_a_line_for_each_program() {
+    for columns in ["40", "80", "120"] {
+        let text = Stage::busy().shows(&["status"], columns);
+        insta::assert_snapshot!(format!("status_{columns}"), text);
+    }
 }
 
 #[test]
 fn an_idle_daemon_says_how_to_start_something() {
     let stage = Stage::new(|_| Answer::Reply(Reply::Status(Box::new(samples::idle()))));
     insta::assert_snapshot!(stage.shows(&["status"], "80"));
+    insta::assert_snapshot!("idle_40", stage.shows(&["status"], "40"));
 }
 
 #[test]
@@ -351,13 +360,17 @@ fn a_terminal_is_used_to_its_width() {
     }
 }
 
-#[test]
-fn top_gives_the_terminal_back_when_a_signal_ends_it() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::sys::termios::{LocalFlags, tcgetattr};
-    use std::os::unix::process::ExitStatusExt;
-    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
-        let stage = Stage::busy();
+/// `top` on a terminal of its own, in a process group of its own.
+struct Top {
+    running: std::process::Child,
+    slave: std::os::fd::OwnedFd,
+    keys: std::fs::File,
+    screen: std::sync::mpsc::Receiver<Vec<u8>>,
+}
+
+impl Top {
+    fn start(stage: &Stage) -> Self {
+        use std::os::unix::process::CommandExt;
         let size = nix::pty::Winsize {
             ws_row: 24,
             ws_col: 80,
@@ -366,27 +379,186 @@ fn top_gives_the_terminal_back_when_a_signal_ends_it() {
         };
         let pty = nix::pty::openpty(&size, None).unwrap();
         let mut command = stage.command(&["top"]);
-        let mut running = command
+        let running = command
+            .process_group(0)
             .stdin(pty.slave.try_clone().unwrap())
             .stdout(pty.slave.try_clone().unwrap())
             .spawn()
             .unwrap();
-        drop(command);
-        let reads_lines = || {
-            let flags = tcgetattr(&pty.slave).unwrap().local_flags;
-            flags.contains(LocalFlags::ICANON | LocalFlags::ECHO)
-        };
-        let mut screen = std::fs::File::from(pty.master);
-        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
-        while !String::from_utf8_lossy(&text).contains("PERF") {
-            let count = screen.read(&mut buffer).unwrap();
-            text.extend_from_slice(&buffer[..count]);
+        let keys = std::fs::File::from(pty.master);
+        let mut output = keys.try_clone().unwrap();
+        let (sender, screen) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Reading fails when all other ends are closed.
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                let _ = sender.send(buffer[..count].to_vec());
+            }
+        });
+        Self {
+            running,
+            slave: pty.slave,
+            keys,
+            screen,
         }
-        assert!(!reads_lines(), "not raw while it runs");
-        let pid = nix::unistd::Pid::from_raw(running.id().cast_signed());
-        kill(pid, signal).unwrap();
-        let status = running.wait().unwrap();
-        assert_eq!(status.signal(), Some(signal as i32));
-        assert!(reads_lines(), "left raw by {signal}");
     }
+
+    fn until_shown(&self, wanted: &str) {
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains(wanted) {
+            let patience = std::time::Duration::from_secs(30);
+            text.extend(self.screen.recv_timeout(patience).unwrap());
+        }
+    }
+
+    fn press(&mut self, key: &str) {
+        use std::io::Write;
+        self.keys.write_all(key.as_bytes()).unwrap();
+    }
+
+    fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(self.running.id().cast_signed())
+    }
+
+    /// Whether the terminal is as a shell needs it.
+    fn reads_lines(&self) -> bool {
+        use nix::sys::termios::{LocalFlags, tcgetattr};
+        let flags = tcgetattr(&self.slave).unwrap().local_flags;
+        flags.contains(LocalFlags::ICANON | LocalFlags::ECHO)
+    }
+}
+
+#[test]
+fn top_gives_the_terminal_back_when_a_signal_ends_it() {
+    use nix::sys::signal::{Signal, kill};
+    use std::os::unix::process::ExitStatusExt;
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let mut top = Top::start(&Stage::busy());
+        top.until_shown("SPEED");
+        assert!(!top.reads_lines(), "not raw while it runs");
+        kill(top.pid(), signal).unwrap();
+        let status = top.running.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal as i32));
+        assert!(top.reads_lines(), "left raw by {signal}");
+    }
+}
+
+#[test]
+fn ctrl_z_suspends_top_until_the_shell_continues_it() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+    let stage = Stage::busy();
+    let mut top = Top::start(&stage);
+    top.until_shown("SPEED");
+    top.press("\u{1a}");
+    let stopped = waitpid(top.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(stopped, WaitStatus::Stopped(top.pid(), Signal::SIGTSTP));
+    assert!(top.reads_lines(), "left raw for the shell");
+    kill(top.pid(), Signal::SIGCONT).unwrap();
+    top.until_shown("SPEED");
+    assert!(!top.reads_lines(), "not raw when it continues");
+    // Enter explains, and `q` leads back before it ends.
+    top.press("\r");
+    top.until_shown("scroll");
+    top.press("q");
+    top.until_shown("arrival");
+    top.press("q");
+    assert!(top.running.wait().unwrap().success());
+    assert!(top.reads_lines());
+}
+
+/// What a command of a user called ana reads, and must not pass on.
+const SECRETS: [&str; 6] = [
+    "s3cret-argument",
+    "s3cret-variable",
+    "ana-of-the-home",
+    "ana-of-the-rule",
+    "s3cret-comment",
+    "payroll-group",
+];
+
+#[test]
+fn a_gathered_report_has_what_is_needed_and_no_secret() {
+    let stage = Stage::new(|request| {
+        let mut status = samples::status();
+        let mut history = samples::history();
+        status.apps[0].command = "./md --key s3cret-argument".into();
+        status.apps[1].sentence = "moved by ana-of-the-home".into();
+        history.ended[0].command = "./fit --key s3cret-argument".into();
+        match request {
+            Request::Status => Answer::Reply(Reply::Status(Box::new(status))),
+            Request::Explain(_) => Answer::Reply(Reply::Explain(Box::new(samples::explain()))),
+            _ => Answer::Reply(Reply::History(history)),
+        }
+    });
+    let place = stage.folder.path();
+    for (path, text) in [
+        (
+            "config/mapper/mapper.toml",
+            "# s3cret-comment\nreserve = \"\"\n[[access]]\nusers = [\"ana-of-the-rule\"]\n\
+             groups = [\"payroll-group\"]\n",
+        ),
+        (
+            "state/mapper/mapperd.log",
+            "INFO not adopted for ana-of-the-rule: /home/ana-of-the-home/bin\n",
+        ),
+    ] {
+        let path = place.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let report = place.join("report.tar.gz");
+    let mut command = stage.command(&["gather", "--out", report.to_str().unwrap()]);
+    command
+        .env("XDG_CONFIG_HOME", place.join("config"))
+        .env("XDG_STATE_HOME", place.join("state"))
+        .env("USER", "ana-of-the-home")
+        .env("API_KEY", "s3cret-variable");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("report.tar.gz"), "{printed}");
+
+    let unpacked = place.join("unpacked");
+    std::fs::create_dir(&unpacked).unwrap();
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(&report).arg("-C").arg(&unpacked);
+    assert!(tar.status().unwrap().success());
+    let folder = std::fs::read_dir(&unpacked).unwrap().next().unwrap();
+    let mut all = String::new();
+    for entry in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name == "README.txt" || printed.contains(&name), "{name}");
+        all += &format!("{name}\n{}", std::fs::read_to_string(path).unwrap());
+    }
+    for needed in [
+        "\"allocation\": \"mapper\"",
+        "explain-3.json",
+        "\"achieved\": 0.71",
+        "log.txt\nINFO not adopted for user",
+        "reserve = \"\"",
+        "daemon 0.1.0",
+        "\"condition\"",
+        "topology.json",
+    ] {
+        assert!(all.contains(needed), "{needed}: {all}");
+    }
+    for secret in SECRETS {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+    // A report that is there is kept.
+    let again = stage.fails(&["gather", "--out", report.to_str().unwrap()]);
+    assert!(again.contains("report.tar.gz"), "{again}");
+}
+
+#[test]
+fn a_report_can_be_gathered_without_a_daemon() {
+    let stage = Stage::without_daemon();
+    let report = stage.folder.path().join("report.tar.gz");
+    let printed = stage.shows(&["gather", "--out", report.to_str().unwrap()], "80");
+    assert!(
+        printed.contains("doctor.json") && report.is_file(),
+        "{printed}"
+    );
 }

@@ -6,7 +6,7 @@
 //! socket 0 node 0  AA AA AB BB ·· xx
 //! ```
 
-use super::marks::{Mark, Palette};
+use super::marks::{Marks, Palette};
 use mapper_control::schema::Status;
 use mapper_model::{AppId, CpuId};
 use ratatui::style::{Modifier, Style};
@@ -20,7 +20,7 @@ pub(super) const SHARED: char = '+';
 
 pub(super) fn lines(
     status: &Status,
-    marks: &BTreeMap<AppId, Mark>,
+    marks: &Marks,
     palette: Palette,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -78,13 +78,13 @@ fn holders(status: &Status) -> BTreeMap<CpuId, Holder> {
 fn cell(
     status: &Status,
     holders: &BTreeMap<CpuId, Holder>,
-    marks: &BTreeMap<AppId, Mark>,
+    marks: &Marks,
     palette: Palette,
     cpu: CpuId,
 ) -> Span<'static> {
     let plain = |mark: char| Span::styled(mark.to_string(), dim(palette));
     match holders.get(&cpu) {
-        Some(Holder::One(app)) => match marks.get(app) {
+        Some(Holder::One(app)) => match marks.get(*app) {
             Some(mark) => Span::styled(mark.letter.to_string(), mark.style(palette)),
             None => plain(SHARED),
         },

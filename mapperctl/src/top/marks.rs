@@ -63,24 +63,60 @@ impl Mark {
     }
 }
 
-/// The mark of each application. When there are more than letters, several share one.
-pub(super) fn marks(apps: &[AppStatus]) -> BTreeMap<AppId, Mark> {
-    let mut by_id: Vec<AppId> = apps.iter().map(|app| app.id).collect();
-    by_id.sort_unstable();
-    let mut taken = [false; LETTERS.len()];
-    let mut marks = BTreeMap::new();
-    for id in by_id {
-        let wanted = usize::try_from(id.0.saturating_sub(1)).unwrap_or(0) % LETTERS.len();
-        let place = (0..LETTERS.len())
-            .map(|step| (wanted + step) % LETTERS.len())
-            .find(|place| !taken[*place])
-            .unwrap_or(wanted);
-        taken[place] = true;
-        let mark = Mark {
-            letter: char::from(LETTERS[place]),
-            colour: COLOURS[place % COLOURS.len()],
-        };
-        marks.insert(id, mark);
+/// The marks of the applications that run, from A on. When there are more than letters, several share one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Marks(BTreeMap<AppId, Mark>);
+
+impl Marks {
+    pub(super) fn get(&self, app: AppId) -> Option<Mark> {
+        self.0.get(&app).copied()
     }
-    marks
+
+    /// Those that run keep their marks, and each newcomer takes the first that is free.
+    pub(super) fn update(&mut self, apps: &[AppStatus]) {
+        self.0.retain(|id, _| apps.iter().any(|app| app.id == *id));
+        let mut ids: Vec<AppId> = apps.iter().map(|app| app.id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            let taken: Vec<char> = self.0.values().map(|mark| mark.letter).collect();
+            self.0.entry(id).or_insert_with(|| {
+                let free = |place: &usize| !taken.contains(&char::from(LETTERS[*place]));
+                let place = (0..LETTERS.len()).find(free);
+                let place = place.unwrap_or(taken.len() % LETTERS.len());
+                Mark {
+                    letter: char::from(LETTERS[place]),
+                    colour: COLOURS[place % COLOURS.len()],
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn letters_begin_at_a_stay_with_their_programs_and_are_used_again() {
+        let sample = samples::status().apps.remove(0);
+        let apps = |ids: &[u64]| -> Vec<AppStatus> {
+            let app = |id: &u64| AppStatus {
+                id: AppId(*id),
+                ..sample.clone()
+            };
+            ids.iter().map(app).collect()
+        };
+        let mut marks = Marks::default();
+        let mut letters = |ids: &[u64]| -> String {
+            marks.update(&apps(ids));
+            let letter = |id: &u64| marks.get(AppId(*id)).unwrap().letter;
+            ids.iter().map(letter).collect()
+        };
+        assert_eq!(letters(&[9, 12]), "AB");
+        assert_eq!(letters(&[12, 13]), "BA");
+        assert_eq!(letters(&[12, 13, 20]), "BAC");
+        let many: Vec<u64> = (100..200).collect();
+        assert_eq!(letters(&many).len(), 100);
+    }
 }

@@ -1,35 +1,32 @@
 //! `mapperctl top`: which application has which CPUs, now: a picture of the machine above a table of the applications,
 //! drawn anew from every status. When the daemon goes away the last picture stays, marked as old.
 
+mod choice;
 mod machine_map;
 mod marks;
 mod screen;
+mod source;
+mod speeds;
 
-use self::marks::Palette;
-use self::screen::{Daemon, Screen};
+use self::choice::{Choice, Wish};
+use self::marks::{Marks, Palette};
+use self::screen::Screen;
+use self::source::Source;
+use self::speeds::Speeds;
 use anyhow::{Context, bail};
-use mapper_control::schema::Status;
-use mapper_control::{Client, ClientError};
 use mapper_manual::wording;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use nix::unistd::Pid;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the daemon may take for an answer: keys wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
-    Quit,
-    Up,
-    Down,
-}
 
 pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
@@ -37,9 +34,7 @@ pub(crate) fn run(socket: &Path, every: Duration) -> anyhow::Result<()> {
         bail!("top draws on a terminal, and this is none; use `{ask} status`");
     }
     let endings = Endings::hold().context("hold signals back")?;
-    let palette = Palette::of_environment();
-    let mut terminal = ratatui::try_init().context("prepare the terminal")?;
-    let outcome = watch(&mut terminal, socket, every, palette, &endings);
+    let outcome = watch(socket, every, &endings);
     // Whatever happened: the shell gets its terminal back.
     ratatui::restore();
     // One that has come ends the process now, as it would have.
@@ -76,33 +71,37 @@ impl Drop for Endings {
     }
 }
 
-fn watch(
-    terminal: &mut ratatui::DefaultTerminal,
-    socket: &Path,
-    every: Duration,
-    palette: Palette,
-    endings: &Endings,
-) -> anyhow::Result<()> {
-    let mut line = Line::default();
-    let mut skipped = 0usize;
+fn prepared() -> anyhow::Result<DefaultTerminal> {
+    ratatui::try_init().context("prepare the terminal")
+}
+
+fn watch(socket: &Path, every: Duration, endings: &Endings) -> anyhow::Result<()> {
+    let palette = Palette::of_environment();
+    let mut terminal = prepared()?;
+    let mut source = Source::default();
+    let (mut choice, mut marks, mut speeds) =
+        (Choice::default(), Marks::default(), Speeds::default());
     loop {
-        line.ask(socket);
+        source.ask(socket, choice.page);
+        if source.trouble.is_none() {
+            marks.update(source.apps());
+            speeds.update(source.apps());
+        }
         let next = Instant::now() + every;
         loop {
-            let apps = line.status.as_ref().map_or(0, |status| status.apps.len());
-            skipped = skipped.min(apps.saturating_sub(1));
             let screen = Screen {
-                status: line.status.as_ref(),
-                daemon: match &line.trouble {
-                    None => Daemon::Answers,
-                    Some(why) => Daemon::Away(why),
-                },
+                source: &source,
+                choice: &choice,
+                marks: &marks,
+                speeds: &speeds,
                 palette,
-                skipped,
             };
+            let mut scrolled = 0;
             terminal
-                .draw(|frame| screen::draw(frame, &screen))
+                .draw(|frame| scrolled = screen::draw(frame, &screen))
                 .context("draw")?;
+            // Not beyond the end of the text.
+            choice.scrolled = scrolled;
             if endings.has_come() {
                 return Ok(());
             }
@@ -113,89 +112,21 @@ fn watch(
                 }
                 break;
             }
-            match wish(&event::read().context("read a key")?) {
+            let page = choice.page;
+            // Another size, or a key that means nothing: it is drawn anew.
+            match choice.press(&event::read().context("read a key")?, source.apps()) {
                 Some(Wish::Quit) => return Ok(()),
-                Some(Wish::Up) => skipped = skipped.saturating_sub(1),
-                Some(Wish::Down) => skipped += 1,
-                // Another size, or a key that means nothing: it is drawn anew.
+                Some(Wish::Suspend) => {
+                    ratatui::restore();
+                    // As the terminal does to the whole job; execution continues here when the shell continues it.
+                    kill(Pid::from_raw(0), Signal::SIGTSTP).context("suspend")?;
+                    terminal = prepared()?;
+                    break;
+                }
+                // What another page shows is asked for at once.
+                None if choice.page != page => break,
                 None => {}
             }
-        }
-    }
-}
-
-fn wish(event: &Event) -> Option<Wish> {
-    let Event::Key(key) = event else {
-        return None;
-    };
-    if key.kind == KeyEventKind::Release {
-        return None;
-    }
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => Some(Wish::Quit),
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Wish::Quit),
-        KeyCode::Up | KeyCode::Char('k') => Some(Wish::Up),
-        KeyCode::Down | KeyCode::Char('j') => Some(Wish::Down),
-        _ => None,
-    }
-}
-
-#[derive(Default)]
-struct Line {
-    client: Option<Client>,
-    status: Option<Status>,
-    trouble: Option<String>,
-}
-
-impl Line {
-    fn ask(&mut self, socket: &Path) {
-        match self.try_ask(socket) {
-            Ok(status) => {
-                self.status = Some(status);
-                self.trouble = None;
-            }
-            Err(error) => {
-                self.client = None;
-                self.trouble = Some(error.to_string());
-            }
-        }
-    }
-
-    fn try_ask(&mut self, socket: &Path) -> Result<Status, ClientError> {
-        let client = match &mut self.client {
-            Some(client) => client,
-            None => self.client.insert(Client::connect(socket, PATIENCE)?),
-        };
-        client.status()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::crossterm::event::KeyEvent;
-
-    #[test]
-    fn keys_quit_and_scroll_and_all_others_do_nothing() {
-        let key = |code, modifiers| wish(&Event::Key(KeyEvent::new(code, modifiers)));
-        for code in [KeyCode::Char('q'), KeyCode::Esc] {
-            assert_eq!(key(code, KeyModifiers::NONE), Some(Wish::Quit));
-        }
-        let c = KeyCode::Char('c');
-        assert_eq!(key(c, KeyModifiers::CONTROL), Some(Wish::Quit));
-        assert_eq!(key(c, KeyModifiers::NONE), None);
-        assert_eq!(key(KeyCode::Down, KeyModifiers::NONE), Some(Wish::Down));
-        assert_eq!(wish(&Event::Resize(10, 10)), None);
-    }
-
-    #[test]
-    fn a_daemon_that_is_not_there_is_reported_and_tried_again() {
-        let place = tempfile::tempdir().unwrap();
-        let mut line = Line::default();
-        for _ in 0..2 {
-            line.ask(&place.path().join("s"));
-            assert!(line.status.is_none());
-            assert!(line.trouble.as_ref().is_some_and(|why| !why.is_empty()));
         }
     }
 }

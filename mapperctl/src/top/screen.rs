@@ -1,65 +1,142 @@
-//! What `mapperctl top` shows, drawn from a status.
+//! What `mapperctl top` shows.
 
+use super::choice::{Choice, Page};
 use super::machine_map::{self, FREE, NOT_USABLE, SHARED};
-use super::marks::{Mark, Palette, marks};
-use crate::plain_text::harmless;
+use super::marks::{Marks, Palette};
+use super::source::{Explained, Source};
+use super::speeds::{KEPT, Speeds, bar};
+use crate::plain_text::{Width, harmless};
+use crate::promise::Standing;
 use crate::quantities::{counted, short_or_dash, span};
-use crate::status_view::no_application;
+use crate::status_view::{no_application, state};
+use crate::{explain_view, history_view};
 use mapper_control::schema::{AppStatus, Status};
-use mapper_model::AppId;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
-use std::collections::BTreeMap;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Screen<'s> {
-    pub(super) status: Option<&'s Status>,
-    pub(super) daemon: Daemon<'s>,
+    pub(super) source: &'s Source,
+    pub(super) choice: &'s Choice,
+    pub(super) marks: &'s Marks,
+    pub(super) speeds: &'s Speeds,
     pub(super) palette: Palette,
-    pub(super) skipped: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Daemon<'s> {
-    Answers,
-    /// It does not, for this reason; what is shown is its last status.
-    Away(&'s str),
 }
 
 const NARROW: u16 = 70;
+/// From here on reasons have a column of their own. That of the selected application is below the table.
+const WIDE: u16 = 150;
 const LEAST_TABLE: u16 = 2;
 
-pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
-    let area = frame.area();
-    let Some(status) = screen.status else {
-        let [body, foot] =
-            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-        frame.render_widget(Paragraph::new("waiting for the daemon"), body);
-        footer(frame, foot, screen);
-        return;
+const HELP: &str = "\
+Keys
+  ↑ ↓      select a program; in a text, scroll
+  Enter    explain the selected program
+  s        sort: by arrival, name, CPUs, speed
+  h        programs that have ended
+  ?        this help
+  q        back, or quit; Ctrl-Z suspends
+
+Machine  a letter for each hardware thread, cores a space apart
+  A B C    the program that has it
+  @FREE@        free
+  @NOT_USABLE@        not managed by mapper
+  @SHARED@        several programs have it
+
+Programs
+  SPEED    against what is promised: 100 % and more keep it, ! is below
+  TREND    the last speeds: ▄ is the promise, lower is below it, · not measured
+  PERF     the speed as measured; FLOOR, what of it is promised
+
+`man 7 mapper` explains the words.
+";
+
+/// Draws the page. Returns how far its text is scrolled, which is never beyond its end.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) -> usize {
+    let [body, foot] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    footer(frame, foot, screen);
+    let width = Width::new(body.width.into());
+    let text = match (screen.choice.page, screen.source) {
+        (Page::Machine, Source { status, .. }) => match status {
+            Some(status) => {
+                machine(frame, body, screen, status);
+                return 0;
+            }
+            None => "waiting for the daemon".to_owned(),
+        },
+        (Page::Help, _) => HELP
+            .replace("@FREE@", &FREE.to_string())
+            .replace("@NOT_USABLE@", &NOT_USABLE.to_string())
+            .replace("@SHARED@", &SHARED.to_string()),
+        (Page::History, Source { history, .. }) => match history {
+            Some(history) => history_view::view(history, width),
+            None => "waiting for the daemon".to_owned(),
+        },
+        (Page::Explanation(app), Source { explained, .. }) => match explained {
+            Some(Explained::Running(reply)) if reply.id == app => explain_view::view(reply, width),
+            Some(Explained::Ended(ended)) if ended.app == app => {
+                history_view::explained(ended, width)
+            }
+            _ => "nothing to be seen: it is another user's, or nothing is known of it".to_owned(),
+        },
     };
-    let marks = marks(&status.apps);
-    let map = machine_map::lines(status, &marks, screen.palette, area.width.into());
+    scrolling(frame, body, &text, screen.choice.scrolled)
+}
+
+fn scrolling(frame: &mut Frame<'_>, area: Rect, text: &str, wanted: usize) -> usize {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    let lines: Vec<Line<'_>> = plain.lines().map(Line::raw).collect();
+    let most = lines.len().saturating_sub(area.height.into());
+    let scrolled = wanted.min(most);
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(scrolled).collect();
+    frame.render_widget(Paragraph::new(shown), area);
+    scrolled
+}
+
+fn machine(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>, status: &Status) {
+    let map = machine_map::lines(status, screen.marks, screen.palette, area.width.into());
     // The table gets what it needs to be of use, the map what is left, up to all of it.
     let head_height = if area.width < NARROW { 4 } else { 2 };
-    let fixed = head_height + 1 + 1;
+    let fixed = head_height + 1;
     let room = area.height.saturating_sub(fixed + LEAST_TABLE);
     let map_height = u16::try_from(map.len()).unwrap_or(u16::MAX).min(room);
-    let [head, picture, _gap, table, foot] = Layout::vertical([
+    let apps = screen.choice.order.sorted(&status.apps);
+    let place = screen.choice.place(&apps);
+    let reason = place.map(|place| reason(apps[place])).unwrap_or_default();
+    let left = room.saturating_sub(map_height);
+    let rows = u16::try_from(apps.len()).unwrap_or(u16::MAX);
+    let reason_height = match reason.is_empty() {
+        true => 0,
+        false => left.saturating_sub(rows).min(3),
+    };
+    let [head, picture, _gap, table, below] = Layout::vertical([
         Constraint::Length(head_height),
         Constraint::Length(map_height),
         Constraint::Length(1),
         Constraint::Fill(1),
-        Constraint::Length(1),
+        Constraint::Length(reason_height),
     ])
     .areas(area);
     heading(frame, head, status);
     draw_map(frame, picture, map);
-    draw_table(frame, table, screen, &status.apps, &marks);
-    footer(frame, foot, screen);
+    if apps.is_empty() {
+        let text = Paragraph::new(no_application()).wrap(Wrap { trim: true });
+        frame.render_widget(text, table);
+        return;
+    }
+    draw_table(frame, table, screen, &apps, place);
+    frame.render_widget(Paragraph::new(reason).wrap(Wrap { trim: true }), below);
+}
+
+fn reason(app: &AppStatus) -> String {
+    match app.sentence.is_empty() {
+        true => String::new(),
+        false => harmless(&format!("{}: {}", app.name, app.sentence)),
+    }
 }
 
 fn heading(frame: &mut Frame<'_>, area: Rect, status: &Status) {
@@ -102,42 +179,55 @@ fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
     screen: &Screen<'_>,
-    apps: &[AppStatus],
-    marks: &BTreeMap<AppId, Mark>,
+    apps: &[&AppStatus],
+    place: Option<usize>,
 ) {
-    if apps.is_empty() {
-        let text = no_application();
-        frame.render_widget(Paragraph::new(text), area);
-        return;
-    }
     let bold = Style::new().add_modifier(Modifier::BOLD);
+    let trend = match area.width {
+        110.. => KEPT,
+        _ => KEPT / 2,
+    };
     let titles = [
-        "", "NAME", "CPUS", "ON", "FAIR", "QOS", "PERF", "FLOOR", "STATE",
+        "", "NAME", "CPUS", "ON", "SPEED", "TREND", "PERF", "FLOOR", "STATE", "REASON",
     ];
     // What the machine's picture and `mapperctl status` show as well is left out where there is no room.
-    let shown = titles
-        .map(|title| area.width >= NARROW || !matches!(title, "ON" | "FAIR" | "QOS" | "FLOOR"));
+    let shown = titles.map(|title| match title {
+        "REASON" => area.width >= WIDE,
+        "PERF" | "FLOOR" => area.width >= 110,
+        "ON" | "TREND" => area.width >= NARROW,
+        _ => true,
+    });
     let number = |text: String| Cell::from(Text::from(text).right_aligned());
-    let rows = apps.iter().skip(screen.skipped).map(|app| {
-        let mark = marks.get(&app.id).copied();
-        let letter = mark.map_or(Cell::from(""), |mark| {
+    let rows = apps.iter().map(|app| {
+        let letter = screen.marks.get(app.id).map_or(Cell::from(""), |mark| {
             Cell::from(mark.letter.to_string()).style(mark.style(screen.palette))
         });
-        let performance = match is_broken(app) {
+        let standing = Standing::of(app);
+        let speed = standing.in_percent().unwrap_or_else(|| "-".to_owned());
+        let speed = match standing {
             // Not by colour alone.
-            true => number(format!("{}!", performance(app))).style(screen.palette.alarm()),
-            false => number(performance(app)),
+            Standing::Below(_) => number(format!("{speed}!")).style(screen.palette.alarm()),
+            _ => number(speed),
         };
+        let bars = screen.speeds.last(app.id, trend).map(|standing| {
+            let style = match standing {
+                Standing::Below(_) => screen.palette.alarm(),
+                _ => Style::new(),
+            };
+            Span::styled(bar(standing).to_string(), style)
+        });
+        let performance = app.performance.as_ref().map(|found| found.value);
         let cells = [
             letter,
             Cell::from(harmless(app.name.as_str())),
             number(app.cpu_count.to_string()),
             Cell::from(app.cpus.to_string()),
-            number(app.fair_cpus.to_string()),
-            number(app.qos.to_string()),
-            performance,
+            speed,
+            Cell::from(Line::from_iter(bars)),
+            number(short_or_dash(performance)),
             number(short_or_dash(app.floor)),
             Cell::from(harmless(&state(app))),
+            Cell::from(harmless(&app.sentence)),
         ];
         Row::new(only(cells, shown))
     });
@@ -145,21 +235,25 @@ fn draw_table(
         Constraint::Length(1),
         Constraint::Fill(3),
         Constraint::Length(4),
-        Constraint::Fill(4),
-        Constraint::Length(4),
-        Constraint::Length(5),
+        Constraint::Fill(3),
+        Constraint::Length(7),
+        Constraint::Length(u16::try_from(trend).unwrap_or(u16::MAX)),
         Constraint::Length(8),
         Constraint::Length(7),
         Constraint::Fill(3),
+        Constraint::Fill(12),
     ];
     let header = titles.map(|title| match title {
-        "CPUS" | "FAIR" | "QOS" | "PERF" | "FLOOR" => number(title.to_owned()).style(bold),
+        "CPUS" | "SPEED" | "PERF" | "FLOOR" => number(title.to_owned()).style(bold),
         _ => Cell::from(title).style(bold),
     });
     let table = Table::new(rows, only(widths, shown))
         .header(Row::new(only(header, shown)))
-        .column_spacing(1);
-    frame.render_widget(table, area);
+        .column_spacing(1)
+        .highlight_symbol("▸")
+        .row_highlight_style(bold);
+    let mut state = TableState::new().with_selected(place);
+    frame.render_stateful_widget(table, area, &mut state);
 }
 
 fn only<T, const N: usize>(all: [T; N], shown: [bool; N]) -> impl Iterator<Item = T> {
@@ -167,33 +261,18 @@ fn only<T, const N: usize>(all: [T; N], shown: [bool; N]) -> impl Iterator<Item 
     all.filter_map(|(one, shown)| shown.then_some(one))
 }
 
-fn performance(app: &AppStatus) -> String {
-    short_or_dash(app.performance.as_ref().map(|found| found.value))
-}
-
-fn is_broken(app: &AppStatus) -> bool {
-    match (&app.performance, app.floor) {
-        (Some(performance), Some(floor)) => performance.value < floor,
-        _ => false,
-    }
-}
-
-fn state(app: &AppStatus) -> String {
-    match &app.adopted {
-        Some(_) if app.state.is_empty() => "adopted".to_owned(),
-        Some(_) => format!("{}, adopted", app.state),
-        None => app.state.clone(),
-    }
-}
-
 fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
-    let line = match screen.daemon {
-        Daemon::Answers => Line::raw(format!(
-            // The keys first, as the end is cut on a narrow terminal.
-            "q quit  ↑↓ scroll  {FREE} free  {NOT_USABLE} not managed  {SHARED} shared  \
-             ! below the floor"
-        )),
-        Daemon::Away(why) => Line::styled(
+    let keys = match screen.choice.page {
+        // The most needed first, as the end is cut on a narrow terminal.
+        Page::Machine => format!(
+            "? help  Enter explain  h ended  q quit  s sort (by {})",
+            screen.choice.order.words()
+        ),
+        _ => "q back  ↑↓ scroll".to_owned(),
+    };
+    let line = match &screen.source.trouble {
+        None => Line::raw(keys),
+        Some(why) => Line::styled(
             format!("not up to date, trying again: {}", harmless(why)),
             screen.palette.alarm().add_modifier(Modifier::REVERSED),
         ),
@@ -208,45 +287,89 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
+    use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
     use ratatui::style::Color;
 
-    fn drawn(screen: &Screen<'_>, width: u16, height: u16) -> Buffer {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, screen)).unwrap();
-        terminal.backend().buffer().clone()
+    struct Stage {
+        source: Source,
+        choice: Choice,
+        palette: Palette,
     }
 
-    fn text(buffer: &Buffer) -> String {
-        let area = buffer.area;
-        let mut text = String::new();
-        for y in 0..area.height {
-            let line: String = (0..area.width).map(|x| buffer[(x, y)].symbol()).collect();
-            text.push_str(line.trim_end());
-            text.push('\n');
+    impl Stage {
+        fn of(status: Option<Status>) -> Self {
+            Self {
+                source: Source {
+                    status,
+                    ..Source::default()
+                },
+                choice: Choice::default(),
+                palette: Palette::LettersAlone,
+            }
         }
-        text
-    }
 
-    fn screen(status: &Status) -> Screen<'_> {
-        Screen {
-            status: Some(status),
-            daemon: Daemon::Answers,
-            palette: Palette::LettersAlone,
-            skipped: 0,
+        fn busy() -> Self {
+            Self::of(Some(samples::status()))
+        }
+
+        fn press(mut self, code: KeyCode) -> Self {
+            let key = Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+            let wish = self.choice.press(&key, self.source.apps());
+            assert_eq!(wish, None);
+            self
+        }
+
+        fn drawn(&self, width: u16, height: u16) -> Buffer {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            let (mut marks, mut speeds) = (Marks::default(), Speeds::default());
+            marks.update(self.source.apps());
+            let mut before = self.source.apps().to_vec();
+            for app in &mut before {
+                app.floor = app.floor.map(|floor| floor * 1.1);
+            }
+            speeds.update(&before);
+            speeds.update(self.source.apps());
+            let screen = Screen {
+                source: &self.source,
+                choice: &self.choice,
+                marks: &marks,
+                speeds: &speeds,
+                palette: self.palette,
+            };
+            terminal
+                .draw(|frame| {
+                    draw(frame, &screen);
+                })
+                .unwrap();
+            terminal.backend().buffer().clone()
+        }
+
+        fn text(&self, width: u16, height: u16) -> String {
+            let buffer = self.drawn(width, height);
+            let mut text = String::new();
+            for y in 0..height {
+                let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
+                text.push_str(line.trim_end());
+                text.push('\n');
+            }
+            text
         }
     }
 
     #[test]
     fn eighty_columns_show_machine_and_applications() {
-        let status = samples::status();
-        insta::assert_snapshot!(text(&drawn(&screen(&status), 80, 24)));
+        insta::assert_snapshot!(Stage::busy().text(80, 24));
     }
 
     #[test]
-    fn forty_columns_show_names_performance_and_keys() {
-        let status = samples::status();
-        let output = text(&drawn(&screen(&status), 40, 24));
-        for part in ["md", "PERF", "q quit  ↑↓ scroll"] {
+    fn two_hundred_columns_show_reasons_too() {
+        insta::assert_snapshot!(Stage::busy().text(200, 12));
+    }
+
+    #[test]
+    fn forty_columns_show_names_speed_and_keys() {
+        let output = Stage::busy().text(40, 24);
+        for part in ["md", "SPEED", "? help  Enter explain"] {
             assert!(output.contains(part), "{part}: {output}");
         }
         insta::assert_snapshot!(output);
@@ -254,39 +377,63 @@ mod tests {
 
     #[test]
     fn an_idle_machine_says_how_to_begin() {
-        let status = samples::idle();
-        insta::assert_snapshot!(text(&drawn(&screen(&status), 80, 12)));
+        insta::assert_snapshot!(Stage::of(Some(samples::idle())).text(80, 12));
+    }
+
+    #[test]
+    fn a_page_of_help_fits_a_small_terminal() {
+        let output = Stage::busy().press(KeyCode::Char('?')).text(80, 24);
+        assert!(output.contains("`man 7 mapper`"), "{output}");
+        insta::assert_snapshot!(output);
+    }
+
+    #[test]
+    fn enter_shows_why_a_program_has_its_cpus_and_h_what_has_ended() {
+        let mut stage = Stage::busy().press(KeyCode::Enter);
+        stage.source.explained = Some(Explained::Running(Box::new(samples::explain())));
+        let output = stage.text(80, 40);
+        let expected = explain_view::view(&samples::explain(), Width::new(80));
+        let expected = anstream::adapter::strip_str(&expected).to_string();
+        assert!(output.starts_with(&expected), "{output}");
+        // Arrows scroll to the end and not further.
+        let mut stage = stage.press(KeyCode::Down);
+        assert!(!stage.text(80, 20).contains("application  md"));
+        stage.choice.scrolled = 1000;
+        let output = stage.text(80, 20);
+        assert!(output.contains("20 CPUs: steady\nq back"), "{output}");
+        // It ends while it is looked at.
+        let mut ended = samples::history().ended.remove(0);
+        ended.app = samples::explain().id;
+        stage.source.explained = Some(Explained::Ended(Box::new(ended)));
+        assert!(stage.text(80, 20).contains("ended        12 s ago"));
+
+        let mut stage = Stage::busy().press(KeyCode::Char('h'));
+        stage.source.history = Some(samples::history());
+        assert!(stage.text(80, 20).contains("fit_b"));
     }
 
     #[test]
     fn when_the_daemon_is_away_the_last_picture_stays_and_is_marked() {
-        let status = samples::status();
-        let away = Screen {
-            daemon: Daemon::Away("no daemon at /run/mapper/mapper.sock"),
-            ..screen(&status)
-        };
-        let output = text(&drawn(&away, 80, 24));
+        let mut stage = Stage::busy();
+        stage.source.trouble = Some("no daemon at /run/mapper/mapper.sock".to_owned());
+        let output = stage.text(80, 24);
         assert!(output.contains("socket 1 node 1"), "{output}");
         let last = output.lines().last().unwrap();
         let expected = "not up to date, trying again: no daemon at";
         assert!(last.starts_with(expected), "{last}");
-        let nothing = Screen {
-            status: None,
-            ..away
-        };
-        let output = text(&drawn(&nothing, 80, 5));
+        stage.source.status = None;
+        let output = stage.text(80, 5);
         assert!(output.starts_with("waiting for the daemon") && output.contains("no daemon at"));
     }
 
     #[test]
     fn colours_distinguish_applications_and_only_where_they_are_wanted() {
-        let status = samples::status();
         let background = |palette| {
-            let screen = Screen {
+            let stage = Stage {
                 palette,
-                ..screen(&status)
+                ..Stage::busy()
             };
-            let buffer = drawn(&screen, 80, 24);
+            let buffer = stage.drawn(80, 24);
             let mut colours: Vec<Color> = buffer.content.iter().map(|cell| cell.bg).collect();
             colours.sort_by_key(ToString::to_string);
             colours.dedup();
@@ -305,28 +452,22 @@ mod tests {
             part.socket = socket;
             status.topology.layout.push(part);
         }
-        let output = text(&drawn(&screen(&status), 60, 12));
+        let stage = Stage::of(Some(status));
+        let output = stage.text(60, 12);
         assert!(output.contains("more lines of CPUs"), "{output}");
         assert!(output.contains("NAME") && output.contains("md"), "{output}");
         // However small the terminal, something is drawn and nothing fails.
         for (width, height) in [(1, 1), (10, 3), (20, 5), (300, 100)] {
-            drawn(&screen(&status), width, height);
+            stage.drawn(width, height);
         }
     }
 
     #[test]
-    fn applications_scroll() {
-        let status = samples::status();
-        let scrolled = Screen {
-            skipped: 1,
-            ..screen(&status)
-        };
-        let output = text(&drawn(&scrolled, 80, 24));
-        let names = |name: &str| {
-            output
-                .lines()
-                .any(|line| line.contains(&format!(" {name} ")))
-        };
-        assert!(!names("md") && names("cg"), "{output}");
+    fn the_selected_program_is_always_on_the_screen() {
+        let stage = Stage::busy();
+        assert!(stage.text(80, 24).contains("▸A md"));
+        let stage = stage.press(KeyCode::Down).press(KeyCode::Down);
+        let output = stage.text(80, 7);
+        assert!(output.contains("▸C a-pro"), "{output}");
     }
 }
