@@ -369,7 +369,8 @@ struct Top {
 }
 
 impl Top {
-    fn start(stage: &Stage) -> Self {
+    /// The command and its terminal, of which it has one end.
+    fn spawn(stage: &Stage) -> (std::process::Child, nix::pty::OpenptyResult) {
         use std::os::unix::process::CommandExt;
         let size = nix::pty::Winsize {
             ws_row: 24,
@@ -385,6 +386,11 @@ impl Top {
             .stdout(pty.slave.try_clone().unwrap())
             .spawn()
             .unwrap();
+        (running, pty)
+    }
+
+    fn start(stage: &Stage) -> Self {
+        let (running, pty) = Self::spawn(stage);
         let keys = std::fs::File::from(pty.master);
         let mut output = keys.try_clone().unwrap();
         let (sender, screen) = std::sync::mpsc::channel();
@@ -433,7 +439,8 @@ fn top_gives_the_terminal_back_when_a_signal_ends_it() {
     use nix::sys::signal::{Signal, kill};
     use std::os::unix::process::ExitStatusExt;
     for signal in [Signal::SIGTERM, Signal::SIGHUP] {
-        let mut top = Top::start(&Stage::busy());
+        let stage = Stage::busy();
+        let mut top = Top::start(&stage);
         top.until_shown("SPEED");
         assert!(!top.reads_lines(), "not raw while it runs");
         kill(top.pid(), signal).unwrap();
@@ -441,6 +448,27 @@ fn top_gives_the_terminal_back_when_a_signal_ends_it() {
         assert_eq!(status.signal(), Some(signal as i32));
         assert!(top.reads_lines(), "left raw by {signal}");
     }
+}
+
+#[test]
+fn top_ends_when_its_terminal_is_gone() {
+    let stage = Stage::busy();
+    let (mut running, pty) = Top::spawn(&stage);
+    let mut screen = std::fs::File::from(pty.master);
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&text).contains("SPEED") {
+        let count = screen.read(&mut buffer).unwrap();
+        text.extend_from_slice(&buffer[..count]);
+    }
+    drop(screen);
+    let ended = std::iter::repeat_with(|| running.try_wait().unwrap())
+        .take(1_000)
+        .inspect(|_| std::thread::sleep(std::time::Duration::from_millis(10)))
+        .find_map(|status| status);
+    if ended.is_none() {
+        running.kill().unwrap();
+    }
+    assert!(ended.is_some(), "runs on without a terminal");
 }
 
 #[test]

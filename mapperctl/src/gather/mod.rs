@@ -149,7 +149,7 @@ fn pack(report: &Report, stem: &str, path: &Path) -> anyhow::Result<u64> {
     Ok(fs::metadata(path)?.len())
 }
 
-fn collect(mut client: anyhow::Result<Client>) -> anyhow::Result<Report> {
+fn collect(client: anyhow::Result<Client>) -> anyhow::Result<Report> {
     let kernel = nix::sys::utsname::uname().context("ask for the kernel's name")?;
     let host = kernel.nodename().to_string_lossy().into_owned();
     let mut report = Report {
@@ -162,15 +162,16 @@ fn collect(mut client: anyhow::Result<Client>) -> anyhow::Result<Report> {
             .add(std::env::var(variable).ok().as_deref(), None);
     }
     know(&mut report.hiding, Uid::current().as_raw());
-    let (status, history) = match &mut client {
-        Ok(client) => (
-            client.status().map_err(Into::into),
-            client.history().map_err(Into::into),
-        ),
-        Err(error) => {
-            let why = || anyhow::anyhow!("{error:#}");
-            (Err(why()), Err(why()))
+    let (mut client, status, history) = match client {
+        Ok(mut client) => {
+            let (status, history) = (client.status(), client.history());
+            (
+                Some(client),
+                status.map_err(Into::into),
+                history.map_err(Into::into),
+            )
         }
+        Err(error) => (None, Err(anyhow::anyhow!("{error:#}")), Err(error)),
     };
     let running = status.iter().flat_map(|status| &status.apps);
     let ended = history.iter().flat_map(|history| &history.ended);
@@ -207,7 +208,7 @@ fn collect(mut client: anyhow::Result<Client>) -> anyhow::Result<Report> {
     )?;
     report.json("history.json", "the programs that have ended", history)?;
     for id in ids {
-        let Ok(client) = &mut client else { break };
+        let Some(client) = &mut client else { break };
         // Another user's cannot be looked into.
         if let Ok(explained) = client.explain(&id.to_string()) {
             let name = format!("explain-{id}.json");

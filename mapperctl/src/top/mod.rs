@@ -15,6 +15,7 @@ use self::source::Source;
 use self::speeds::Speeds;
 use anyhow::{Context, bail};
 use mapper_manual::wording;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -106,27 +107,55 @@ fn watch(socket: &Path, every: Duration, endings: &Endings) -> anyhow::Result<()
                 return Ok(());
             }
             let left = next.saturating_duration_since(Instant::now());
-            if !event::poll(left.min(LOOK)).context("wait for a key")? {
-                if left > LOOK {
-                    continue;
-                }
-                break;
+            match keyboard(left.min(LOOK)).context("wait for a key")? {
+                Keyboard::Gone => return Ok(()),
+                Keyboard::Silent if left > LOOK => continue,
+                Keyboard::Silent => break,
+                Keyboard::Pressed => {}
             }
             let page = choice.page;
-            // Another size, or a key that means nothing: it is drawn anew.
-            match choice.press(&event::read().context("read a key")?, source.apps()) {
-                Some(Wish::Quit) => return Ok(()),
-                Some(Wish::Suspend) => {
-                    ratatui::restore();
-                    // As the terminal does to the whole job; execution continues here when the shell continues it.
-                    kill(Pid::from_raw(0), Signal::SIGTSTP).context("suspend")?;
-                    terminal = prepared()?;
-                    break;
+            while event::poll(Duration::ZERO).context("wait for a key")? {
+                // Another size, or a key that means nothing: it is drawn anew.
+                match choice.press(&event::read().context("read a key")?, source.apps()) {
+                    Some(Wish::Quit) => return Ok(()),
+                    Some(Wish::Suspend) => {
+                        ratatui::restore();
+                        // As the terminal does to the whole job; execution continues here when the shell continues it.
+                        kill(Pid::from_raw(0), Signal::SIGTSTP).context("suspend")?;
+                        terminal = prepared()?;
+                    }
+                    None => {}
                 }
-                // What another page shows is asked for at once.
-                None if choice.page != page => break,
-                None => {}
+            }
+            // What another page shows is asked for at once.
+            if choice.page != page {
+                break;
             }
         }
+    }
+}
+
+/// What came of waiting for a key.
+enum Keyboard {
+    Pressed,
+    Silent,
+    /// The terminal is no more.
+    Gone,
+}
+
+/// Waits for a key. Not by crossterm, which reads a terminal that is gone again and again.
+fn keyboard(limit: Duration) -> nix::Result<Keyboard> {
+    let stdin = std::io::stdin();
+    let mut found = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut found, limit) {
+        Ok(0) | Err(Errno::EINTR) => return Ok(Keyboard::Silent),
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    match found[0].revents() {
+        Some(events) if !events.intersects(gone) => Ok(Keyboard::Pressed),
+        _ => Ok(Keyboard::Gone),
     }
 }
