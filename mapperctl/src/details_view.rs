@@ -2,13 +2,13 @@
 
 use crate::plain_text::{Width, harmless, wrapped};
 use crate::quantities::{counted, short, short_or_dash, span};
-use crate::status_view::no_application;
 use crate::table::{Cell, Column, Table};
 use anstyle::{AnsiColor, Style};
 use mapper_control::schema::{
     AppStatus, DaemonStatus, MemoryPolicy, RuntimeState, RuntimeStatus, Selection, Status,
     StretchedInterval,
 };
+use mapper_manual::wording;
 use mapper_model::{MemoryRate, TeamMode};
 
 pub(crate) fn view(status: &Status, width: Width) -> String {
@@ -19,6 +19,14 @@ pub(crate) fn view(status: &Status, width: Width) -> String {
         apps => out.push_str(&applications(apps, width)),
     }
     out
+}
+
+/// How to begin.
+pub(crate) fn no_application() -> String {
+    let (launch, ask) = (wording::launch(), wording::ask());
+    format!(
+        "Start a program with `{launch} -- PROGRAM`; `{ask} history` lists those that have ended."
+    )
 }
 
 fn heading(status: &Status, width: Width) -> String {

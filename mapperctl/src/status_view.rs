@@ -1,6 +1,6 @@
 //! `mapperctl status`: how the machine and the promises stand in a sentence, then a line for each application.
 
-use crate::details_view::held_up;
+use crate::details_view::{held_up, no_application};
 use crate::plain_text::{Width, harmless, wrapped};
 use crate::promise::Standing;
 use crate::quantities::counted;
@@ -23,14 +23,6 @@ pub(crate) fn view(status: &Status, width: Width) -> String {
         apps => out.push_str(&applications(apps, width)),
     }
     out
-}
-
-/// How to begin.
-pub(crate) fn no_application() -> String {
-    let (launch, ask) = (wording::launch(), wording::ask());
-    format!(
-        "Start a program with `{launch} -- PROGRAM`; `{ask} history` lists those that have ended."
-    )
 }
 
 /// `2 programs on 2 CPUs, all in use; both keep their promise`, and where there is more to know.
