@@ -379,6 +379,9 @@ impl Top {
             ws_ypixel: 0,
         };
         let pty = nix::pty::openpty(&size, None).unwrap();
+        // Else the child would hold the end that it is to lose.
+        let close = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
+        nix::fcntl::fcntl(&pty.master, close).unwrap();
         let mut command = stage.command(&["top"]);
         let running = command
             .process_group(0)

@@ -249,6 +249,10 @@ fn examples(name: &str) -> Vec<Entry> {
             "mapper release postgresql.service",
             "Gives it back the CPUs that it had before.",
         )],
+        "promise" => vec![entry(
+            "mapper promise --help",
+            "How a running program is given another promise.",
+        )],
         "reload" => vec![entry(
             "mapper reload",
             "Applies a changed configuration, without touching applications.",

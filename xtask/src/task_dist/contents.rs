@@ -131,7 +131,9 @@ fn place(program: &str, name: &str) -> anyhow::Result<PathBuf> {
         return Ok(Path::new("zsh/vendor-completions").join(name));
     }
     match name.rsplit_once('.') {
-        Some((_, section @ ("1" | "5" | "7" | "8"))) => Ok(PathBuf::from(format!("man/man{section}/{name}"))),
+        Some((_, section @ ("1" | "5" | "7" | "8"))) => {
+            Ok(PathBuf::from(format!("man/man{section}/{name}")))
+        }
         _ => bail!("{program} --write-manual wrote {name}, for which there is no place"),
     }
 }
