@@ -250,8 +250,8 @@ fn examples(name: &str) -> Vec<Entry> {
             "Gives it back the CPUs that it had before.",
         )],
         "promise" => vec![entry(
-            "mapper promise --help",
-            "How a running program is given another promise.",
+            "mapper promise fit 95%",
+            "Gives the running program `fit` another promise.",
         )],
         "reload" => vec![entry(
             "mapper reload",
