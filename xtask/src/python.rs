@@ -4,14 +4,12 @@ use std::process::Command;
 
 use crate::environment;
 use crate::task_dist::{Use, tarball, wheel};
-use crate::task_install::PACKAGES;
 use crate::workspace::{self, output};
 
 /// What runs the tests of the Python package, of the examples and of the pages, with a wheel of what cargo builds for tests.
 pub(crate) fn tests() -> anyhow::Result<Command> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet", "--locked"]);
-    cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
     output(&mut cargo)?;
     let target = std::path::absolute(workspace::target_dir())?;
     let (built, out) = (target.join("debug"), target.join("python"));

@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 
 /// The folder of the daemon's binary, with launcher, control program, preloaded library and the library
 /// for programs in it.
-/// Cargo makes only this package's own programs by itself.
+/// Cargo makes only this package's own programs by itself. The whole product is built, here and elsewhere in tests: other
+/// choices of packages would have others' features, and so dependencies built anew.
 pub(crate) fn built() -> &'static Path {
     static BUILT: OnceLock<&'static Path> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -19,10 +20,8 @@ pub(crate) fn built() -> &'static Path {
             Some(name) => name,
         };
         let status = Command::new(env!("CARGO"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .args(["build", "--quiet", "--locked", "--profile", profile])
-            .args(["-p", "mapper", "-p", "mapper-launch", "-p", "mapperctl"])
-            .args(["-p", "mapper-omp-shim", "-p", "mapper-client-c"])
             .status()
             .unwrap();
         assert!(status.success(), "cargo build: {status}");

@@ -250,7 +250,7 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
 /// Builds the shim of this checkout.
 fn build_shim() -> anyhow::Result<PathBuf> {
     let status = workspace::cargo()
-        .args(["build", "--quiet", "--locked", "-p", "mapper-omp-shim"])
+        .args(["build", "--quiet", "--locked"])
         .status()
         .context("start cargo")?;
     let shim = workspace::target_dir().join("debug/libmapper_omp.so");

@@ -23,18 +23,17 @@ pub(crate) enum Profile {
 pub(crate) fn build_mapper(profile: Profile) -> anyhow::Result<PathBuf> {
     build(
         profile,
-        &["mapperd", "mapper-launch", "mapperctl", "mapper-omp-shim"],
         &["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"],
     )
 }
 
 /// Builds `libmapper.a`; gives the folder that it is in.
 pub(crate) fn build_libmapper(profile: Profile) -> anyhow::Result<PathBuf> {
-    build(profile, &["mapper-client-c"], &["libmapper.a"])
+    build(profile, &["libmapper.a"])
 }
 
-/// Has cargo build these packages; gives the folder that the files are in which come of it.
-fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<PathBuf> {
+/// Has cargo build the product; gives the folder that these files of it are in.
+fn build(profile: Profile, files: &[&str]) -> anyhow::Result<PathBuf> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet", "--locked"]);
     let folder = match profile {
@@ -45,9 +44,6 @@ fn build(profile: Profile, packages: &[&str], files: &[&str]) -> anyhow::Result<
         #[cfg(test)]
         Profile::Debug => "debug",
     };
-    for package in packages {
-        cargo.args(["--package", package]);
-    }
     let status = cargo.status().context("start cargo")?;
     let is_built = status.success();
     ensure!(
