@@ -38,7 +38,7 @@ impl Candidate {
             // What nobody else can use stays with it.
             (Some(needs), _) if !self.owed.fixed => Limits {
                 least: needs,
-                most: needs.max(self.now),
+                most: self.now.min(self.owed.max).max(needs),
             },
             (None, Some(_)) if !self.owed.fixed => {
                 let least = self.owed.min.min(self.owed.fair).max(1);
