@@ -50,6 +50,8 @@ pub const NAME: &str = "mapper-next";
 
 /// Programs that are remembered after they have left.
 const REMEMBERED: usize = 64;
+/// Part of the threshold that is to be hoped for where a trial begins, so that what exceeds it is found.
+const HOPED: f64 = 0.75;
 /// The longest that an interval counts, in seconds.
 const LONGEST_S: f64 = 60.0;
 /// An interval whose start is not known, in seconds.
@@ -263,7 +265,7 @@ impl MapperNext {
     /// A trial, where it may be worth it: CPUs go from one application to one other, so that none is left idle, as
     /// towards the division that would be best if one of them scaled as well as may be.
     fn explore(&mut self, plan: &Plan<'_>, notes: &mut [Note]) -> Option<Vec<u32>> {
-        let least = plan.value(&plan.now()) + self.config.threshold.ln_1p();
+        let least = plan.value(&plan.now()) + (HOPED * self.config.threshold).ln_1p();
         // One that is faster with fewer CPUs is tried with fewer still at once.
         let falls = |place: usize| {
             let outlook = plan.candidates[place].outlook.as_ref();

@@ -16,6 +16,9 @@ const DOUBT: f64 = 2.0;
 const IN_DOUBT: f64 = 0.05;
 /// A power below which fewer CPUs are better. Where that ends is not known: the next trial is of fewer still.
 const PEAK: f64 = -0.05;
+/// Logarithm of how far two counts are apart between which a curve may bend, and the power from which it does not.
+const WIDE: f64 = 0.2;
+const STRAIGHT: f64 = 0.8;
 
 /// What is expected where nothing was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,6 +64,8 @@ pub(crate) struct Outlook {
     /// How far off `near` may be, and what it is at best; infinite where nothing was measured or fewer CPUs are better.
     near_error: f64,
     near_at_best: f64,
+    /// Between two counts it goes on as below them, up to the rate at the greater one.
+    bends: bool,
     /// The law that replaces all that.
     universal: Option<Universal>,
 }
@@ -175,6 +180,7 @@ impl Outlook {
             above: grows,
             near_error,
             near_at_best,
+            bends: false,
             universal: match hints.law {
                 Law::Powers => None,
                 Law::Universal => Universal::fit(split, expected.power),
@@ -193,9 +199,19 @@ impl Outlook {
             } else {
                 self.above
             },
+            bends: true,
             ..self.clone()
         };
-        (self.near_error > IN_DOUBT).then(hopeful)
+        (self.near_error > IN_DOUBT || self.may_bend()).then(hopeful)
+    }
+
+    /// Whether it may have come to the rate of a count with far fewer CPUs, of a count between two.
+    fn may_bend(&self) -> bool {
+        let wide = |pair: &[Knot]| {
+            let slope = power(pair[0], pair[1]);
+            pair[1].ln_cpus - pair[0].ln_cpus > WIDE && slope > 0.0 && slope < STRAIGHT
+        };
+        self.knots.windows(2).any(wide)
     }
 
     /// Whether it was faster with the fewest CPUs that it was measured with than with more.
@@ -250,6 +266,9 @@ impl Outlook {
                 .get(after + 1)
                 .map_or(self.above, |next| power(b, *next));
             let from_a = a.ln_rate + before * (ln_cpus - a.ln_cpus);
+            if self.bends {
+                return from_a.min(b.ln_rate).max(straight);
+            }
             let from_b = b.ln_rate - beyond * (b.ln_cpus - ln_cpus);
             straight.midpoint(from_a.min(from_b).max(straight))
         }
