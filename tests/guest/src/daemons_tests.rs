@@ -5,14 +5,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::application::launch;
-use crate::daemon::{UNIT, output_of, property, systemctl};
-use crate::kernel::{groups_below, wait_for};
+use crate::application::{Application, Runtime, launch};
+use crate::daemon::{UNIT, main_pid, output_of, property, status, systemctl};
+use crate::kernel::{groups_below, online_cpus, wait_for};
 use crate::users::User;
 
 /// The test in `mapperd/tests/flood.rs`.
@@ -65,7 +66,7 @@ struct Hanging {
 }
 
 impl Hanging {
-    fn start() -> Result<Self> {
+    fn start(user: User, options: &[&str], locked: Option<&str>) -> Result<Self> {
         fs::create_dir_all(FOLDER).with_context(|| format!("create {FOLDER}"))?;
         output_of(Command::new("modprobe").arg("fuse"))?;
         let mut server = Command::new("/usr/lib/mapper-tests/hangs");
@@ -74,8 +75,9 @@ impl Hanging {
             server: started(server)?,
             launcher: None,
         };
-        let program = [&format!("{FOLDER}/program")[..], &format!("{FOLDER}/data")];
-        let mut launcher = launch(User::Alice, &["--name", "hung"], &program)?;
+        let (program, data) = (format!("{FOLDER}/program"), format!("{FOLDER}/data"));
+        let program: Vec<&str> = [&program[..], &data].into_iter().chain(locked).collect();
+        let mut launcher = launch(user, &[&["--name", "hung"], options].concat(), &program)?;
         let launcher = hanging
             .launcher
             .insert(started(launcher.stdin(Stdio::piped()))?);
@@ -132,7 +134,7 @@ pub(crate) fn whatever_users_do_root_is_answered_others_launch_and_every_interva
     fs::write(CONFIGURATION, with_metrics).context("write the configuration")?;
     // For these, and to begin with no other test's memory.
     systemctl(&["restart", UNIT])?;
-    let mut hanging = Hanging::start()?;
+    let mut hanging = Hanging::start(User::Alice, &[], None)?;
     let journal: u32 = property("systemd-journald.service", "MainPID")?.parse()?;
     let stalled = Stopped::new(journal)?;
     let flooded = run("flood", FLOOD, &SIZE);
@@ -141,6 +143,64 @@ pub(crate) fn whatever_users_do_root_is_answered_others_launch_and_every_interva
     fs::write(CONFIGURATION, configuration).context("write the configuration")?;
     flooded?;
     hanging.program_hangs()
+}
+
+/// Its memory follows its CPUs, and the kernel cannot move it, as its address space is locked. Before Linux 6.18, changes
+/// of other groups wait for that.
+pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision()
+-> Result<()> {
+    let daemon = main_pid()?;
+    let hanging = Hanging::start(User::Root, &["--mem", "local"], Some("locked"))?;
+    // Until its second thread waits for the lock.
+    std::thread::sleep(Duration::from_secs(3));
+    // Each takes CPUs from it, and with them memory nodes.
+    let first = Application::start("first", User::Alice, Runtime::Libgomp, &[])?;
+    let held = wait_for("the kernel to hold up the move of its memory", || {
+        let held = status()?["daemon"]["held_up"].clone();
+        let change = held["change"].as_str().context("nothing is held up")?;
+        ensure!(change.contains("cpuset.mems"), "held up is {change}");
+        Ok(change.to_owned())
+    })?;
+    println!("# held up: {held}");
+    let began = Instant::now();
+    let mut launch = launch(User::Alice, &["--name", "second"], &["true"])?;
+    let output = launch.output().context("start mapper-launch")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let answered = began.elapsed();
+    println!("# a launch was answered after {answered:?}: {error}");
+    ensure!(
+        output.status.success() || error.contains("the kernel has held up"),
+        "a launch ended with {}: {error}",
+        output.status
+    );
+    ensure!(answered < Duration::from_secs(20), "it took {answered:?}");
+    let decisions = || {
+        let reply = status()?;
+        let decisions = reply["daemon"]["decisions"].as_u64();
+        ensure!(reply["daemon"]["held_up"].is_object(), "it has ended");
+        decisions.context("status tells no decisions")
+    };
+    let before = decisions()?;
+    wait_for("decisions to go on", || {
+        let now = decisions()?;
+        ensure!(now >= before + 3, "{now} after {before}");
+        Ok(())
+    })?;
+    let explained = Command::new("mapperctl")
+        .args(["explain", "first"])
+        .output();
+    ensure!(explained?.status.success(), "explain was not answered");
+    let all = online_cpus()?;
+    drop(hanging);
+    wait_for("the other to have all CPUs", || {
+        let cpus = first.cpus()?;
+        ensure!(cpus == all, "it has {cpus}");
+        ensure!(status()?["daemon"]["held_up"].is_null(), "held up");
+        Ok(())
+    })?;
+    output_of(&mut launch)?;
+    ensure!(main_pid()? == daemon, "the daemon was started again");
+    Ok(())
 }
 
 /// Runs one of the daemon's own tests, with variables unless the environment has them.

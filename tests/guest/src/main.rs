@@ -104,6 +104,7 @@ const TESTS: &[Test] = tests![
     stress::a_program_that_is_stopped_and_continued_is_none_the_worse,
     stress::nothing_is_lost_or_left_over_when_the_daemon_is_killed_among_launches,
     daemons_tests::whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided,
+    daemons_tests::a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision,
     daemons_tests::whichever_operation_on_a_group_fails_the_next_daemon_takes_over,
     soak::nothing_grows_while_programs_are_launched_adopted_and_the_daemon_restarted,
     lifecycle::stopping_the_groups_place_ends_everything,
