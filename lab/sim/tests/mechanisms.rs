@@ -272,7 +272,12 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit_and_another_one_does_not() {
         scenario.timeline = true;
         scenario.method = Method::For(60.0);
         let topology = scenario.machine.topology().clone();
-        let controller = Controller::new(PipelineConfig::default(), topology).unwrap();
+        // A policy whose decisions depend on how readings scatter.
+        let config = PipelineConfig {
+            allocation: "mapper".into(),
+            ..PipelineConfig::default()
+        };
+        let controller = Controller::new(config, topology).unwrap();
         let mut governor = Controlled::new(Box::new(controller), 1.0, Overhead::default());
         run(&scenario, Some(&mut governor))
     };
