@@ -16,7 +16,9 @@ const replace = (old, fresh) => {
 const refresh = async () => {
   if (!document.hidden && getSelection().isCollapsed) {
     try {
-      const answer = await fetch(location.pathname, { cache: "no-store" });
+      // An answer that does not come must not end the updates.
+      const signal = AbortSignal.timeout(5000);
+      const answer = await fetch(location.pathname, { cache: "no-store", signal });
       if (!answer.ok) throw new Error(answer.statusText);
       const text = await answer.text();
       // Without the style, which has the nonce of another answer.
