@@ -39,8 +39,11 @@ const refresh = async () => {
       if (!document.body.classList.contains("old")) {
         document.body.classList.add("old");
         document.title = "not up to date";
-        document.querySelector(".eyebrow").textContent =
-          "not up to date: `mapper page` has ended; start it again and open its new address";
+        const line = document.querySelector(".eyebrow") ?? document.querySelector("h1");
+        if (line) {
+          line.textContent =
+            "not up to date: `mapper page` has ended; start it again and open its new address";
+        }
       }
     }
   }
