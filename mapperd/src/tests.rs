@@ -296,8 +296,8 @@ fn the_history_and_reports_of_a_users_programs_are_the_users_and_roots_alone() {
         let Reply::History(history) = history::history(&permit, registry, machine) else {
             panic!("no history");
         };
-        let told = report::report(&permit, app, registry, machine).is_ok();
-        (history.ended.len(), told)
+        let reported = report::report(&permit, app, registry, machine).is_ok();
+        (history.ended.len(), reported)
     };
     assert_eq!(
         [&owner, &root(), &other].map(&mut seen),

@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Picture> {
         }
     }
     let short = path.file_name().unwrap_or(path.as_os_str());
-    Ok(story.told(harmless(&short.to_string_lossy())))
+    Ok(story.into_picture(harmless(&short.to_string_lossy())))
 }
 
 /// What was read so far.
@@ -148,7 +148,7 @@ impl Story {
         }
     }
 
-    fn told(self, name: String) -> Picture {
+    fn into_picture(self, name: String) -> Picture {
         let machine = self.last.as_ref().map(|(observation, plan)| {
             machine(self.replay.controller().topology(), observation, plan)
         });

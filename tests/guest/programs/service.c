@@ -3,7 +3,7 @@
  *
  *     service [--work STEPS] [--rate REQUESTS] FILE
  *
- * A latency runs from the moment at which the request was due. Mapper is told each. Runs until it is ended. */
+ * A latency runs from the moment at which the request was due. The program reports each to mapper. Runs until it is ended. */
 #include "progress.h"
 
 #include <errno.h>

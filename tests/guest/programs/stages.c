@@ -3,7 +3,7 @@
  *     stages [--work STEPS] FILE
  *
  * An item takes `--work` steps in all; the third stage has two thirds of them. Queues between stages hold eight items for
- * each CPU. Mapper is told what is done. Runs until it is ended. */
+ * each CPU. It reports what is done to mapper. Runs until it is ended. */
 #include "progress.h"
 
 #include <mapper.h>

@@ -58,7 +58,7 @@ pub(super) enum Setting {
     Mapper { policy: String, teams: String },
 }
 
-/// What the guest is told.
+/// What the guest gets to know.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Plan {
     pub(super) seconds: u32,
