@@ -1,7 +1,8 @@
 /* Says to mapper what a program of ten pieces of work each second would, by its work or by how long a piece takes.
  * On other than eight CPUs (half of the guest's), of which it is told, pieces that are divided among them take more or less
  * time; whole ones do not. It goes by the clock, since the guest's processors are emulated and show nothing of what
- * is fast.
+ * is fast. Divided pieces keep all its CPUs busy for half of the time, whole ones only one: a program that computes
+ * on one CPU could not gain by more, whatever it said.
  *
  *     speaks work|latency divided|whole
  *
@@ -11,6 +12,7 @@
  *     serial N              N more serial phases, or fewer */
 #include <mapper.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,8 +20,9 @@
 
 #define PIECES_PER_S 10.0
 #define TELLS_EVERY_S 0.02
-/* So long it computes each time: a program that does next to nothing is idle. */
-#define BUSY_S 0.001
+/* So long it computes each time. */
+#define BUSY_S 0.01
+#define MOST_CPUS 16
 
 static int by_work, divided;
 
@@ -30,15 +33,29 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static void compute_and_rest(int computes)
+{
+    double until_s = now_s() + BUSY_S;
+    struct timespec rest = {0, (long)(1e9 * (TELLS_EVERY_S - BUSY_S))};
+    while (computes && now_s() < until_s) {}
+    nanosleep(&rest, NULL);
+}
+
+/* The thread of this number, from 1: it computes while the program has more CPUs than that. */
+static void *assist(void *number)
+{
+    for (;;)
+        compute_and_rest(mapper_cpu_count() > (uintptr_t)number);
+    return NULL;
+}
+
 static void *work(void *unused)
 {
     double told_s = now_s();
     for (;;) {
         uint32_t cpus = mapper_cpu_count();
-        double per_s = PIECES_PER_S * (divided && cpus ? cpus / 8.0 : 1), begun_s = now_s(), until_s;
-        struct timespec nap = {0, (long)(1e9 * (TELLS_EVERY_S - BUSY_S))};
-        while (now_s() < begun_s + BUSY_S) {}
-        nanosleep(&nap, NULL);
+        double per_s = PIECES_PER_S * (divided && cpus ? cpus / 8.0 : 1), until_s;
+        compute_and_rest(1);
         until_s = now_s();
         if (by_work)
             mapper_work_done(per_s * (until_s - told_s));
@@ -57,6 +74,8 @@ int main(int argc, char **argv)
     by_work = !strcmp(argv[1], "work");
     divided = !strcmp(argv[2], "divided");
     if (pthread_create(&worker, NULL, work, NULL)) return 1;
+    for (uintptr_t number = 1; divided && number < MOST_CPUS; number++)
+        if (pthread_create(&worker, NULL, assist, (void *)number)) return 1;
     printf("ready %d %u\n", (int)getpid(), mapper_cpu_count());
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
