@@ -28,12 +28,13 @@ use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
 use crate::registry::page;
-use crate::registry::pending::{Admitted, Pending, Unanswered};
+use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, held_up, internal, invalid};
 use crate::requests::{
     adopt, explain, history, launch, policies, promise, release, reload, report,
 };
+use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{self, Event, Quotas};
 use crate::store::Store;
@@ -51,7 +52,7 @@ use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How long a newcomer waits for others that arrive with it, and an end after another for those that follow: 5 ms, as the
+/// How long a newcomer waits while others [arrive](Arrivals), and an end after another for those that follow: 5 ms, as the
 /// runtime's timer adds up to one. Where it takes longer to act on them, the next wait as long, so that there is time for
 /// calls.
 const GATHER: Duration = Duration::from_millis(4);
@@ -86,6 +87,7 @@ pub(crate) struct Daemon {
     pub(crate) telemetry: Telemetry,
     /// Where the time that calls take is charged.
     pub(crate) quotas: Quotas,
+    pub(crate) arrivals: Arrivals,
     pub(crate) timing: Timing,
 }
 
@@ -101,7 +103,7 @@ pub(crate) struct Timing {
     /// The last periodic save.
     last_saved: Option<Instant>,
     /// When the waiting newcomers are admitted, and applications that have no process left are ended.
-    gathered: Option<Instant>,
+    pub(crate) gathered: Option<Instant>,
     /// Until when what follows the last of these is gathered.
     gather_until: Option<Instant>,
     /// When launches are answered that were not saved by then.
@@ -179,7 +181,9 @@ impl Daemon {
                 peer,
                 request,
                 reply,
+                arrival,
             } => {
+                drop(arrival);
                 let (uid, account, started) = (peer.uid, peer.account, Clock::now());
                 if let Request::Launch(request) = request {
                     self.launch(peer, *request, reply);
@@ -269,26 +273,33 @@ impl Daemon {
     fn launch(&mut self, peer: Peer, request: LaunchRequest, reply: oneshot::Sender<Answer>) {
         let (pid, uid) = (request.pid, peer.uid);
         match launch::check(peer, request, &self.config, &self.registry, &self.machine) {
-            Ok(launch) => {
-                let since = Instant::now();
-                self.registry.pending.push(Pending {
-                    launch,
-                    reply,
-                    since,
-                });
-                let soon = since + GATHER;
-                let due = self
-                    .timing
-                    .gather_until
-                    .map_or(soon, |until| until.max(soon));
-                self.timing.gathered.get_or_insert(due);
-            }
+            Ok(launch) => self.await_admission(launch, reply),
             Err(error) => {
                 self.telemetry.tally.refused += 1;
                 tracing::info!(pid, uid, "launch refused: {error}");
                 let _hung_up = reply.send(Err(error));
             }
         }
+    }
+
+    pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
+        let since = Instant::now();
+        self.registry.pending.push(Pending {
+            launch,
+            reply,
+            since,
+        });
+        let soon = match self.arrivals.any() {
+            true => since + GATHER,
+            false => since,
+        };
+        let Timing {
+            gathered,
+            gather_until,
+            ..
+        } = &mut self.timing;
+        let due = gather_until.map_or(soon, |until| until.max(soon));
+        *gathered = Some(gathered.map_or(due, |waiting| waiting.min(due)));
     }
 
     /// Admits the launches that have waited and ends the applications that have no process left, decides once for all, and

@@ -12,6 +12,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::sleep::Sleep;
 use crate::registry::Registry;
+use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Inbox, channel};
 use crate::socket::quota::Quotas;
 use crate::store::Store;
@@ -280,6 +281,7 @@ impl FakeMachine {
                 started_ns: 0,
             },
             quotas: Quotas::new(u64::MAX),
+            arrivals: Arrivals::default(),
             timing: Timing::default(),
         };
         Self {

@@ -52,6 +52,7 @@ use mapper_manual::{Completions, Section};
 use mapper_model::CpuSet;
 use mapper_pipeline::{Controller, Pacing};
 use registry::Registry;
+use socket::arrivals::Arrivals;
 use socket::quota::Quotas;
 use socket::{message, paths, server};
 use std::io::Write;
@@ -195,6 +196,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let metrics = settings.metrics.clone();
     let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);
     let quotas = Quotas::new(mapper_host::raise_file_limit());
+    let arrivals = Arrivals::default();
     let mut daemon = Daemon {
         config: settings,
         registry: Registry::new(),
@@ -203,6 +205,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         store: Store { saver },
         telemetry,
         quotas: quotas.clone(),
+        arrivals: arrivals.clone(),
         timing: Timing::default(),
     };
     daemon.take_over(legacy);
@@ -215,7 +218,14 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone())?;
     }
     memory::start()?;
-    server::start(socket.listener()?, quotas, accounts, sender, launch_s)?;
+    server::start(
+        socket.listener()?,
+        quotas,
+        accounts,
+        arrivals,
+        sender,
+        launch_s,
+    )?;
     tracing::info!(socket = %socket.path.display(), "ready");
     service::ready(&format!("listening on {}", socket.path.display()));
     daemon.run(inbox, signals, watchdog).await;

@@ -74,6 +74,23 @@ fn launch_of(machine: &FakeMachine, process: u32) -> Launch {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_waits_while_others_arrive_and_for_nobody_where_there_are_none() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let others = [(); 2].map(|()| machine.daemon.arrivals.begin());
+    let mut waits = Vec::new();
+    for other in others.into_iter().map(Some).chain([None]) {
+        let (reply, _) = tokio::sync::oneshot::channel();
+        let launch = launch_of(&machine, std::process::id());
+        drop(other);
+        machine.daemon.await_admission(launch, reply);
+        let due = machine.daemon.timing.gathered.unwrap();
+        waits.push(due.saturating_duration_since(tokio::time::Instant::now()));
+    }
+    assert!(waits[0] > Duration::ZERO, "{waits:?}");
+    assert_eq!(waits[1..], [Duration::ZERO; 2]);
+}
+
 #[tokio::test]
 async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
     let mut machine = FakeMachine::with_processes_of(0);

@@ -1,6 +1,7 @@
 //! What reaches the task that owns the state.
 
 use crate::config::peer::Peer;
+use crate::socket::arrivals::Arrival;
 use mapper_control::schema::LaunchReply;
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::AppId;
@@ -16,6 +17,8 @@ pub(crate) enum Message {
         peer: Peer,
         request: Request,
         reply: oneshot::Sender<Answer>,
+        /// That of its client, if this is its first call.
+        arrival: Option<Arrival>,
     },
     /// The connection that was the lease of an application has closed.
     LeaseEnded {

@@ -10,6 +10,7 @@
 
 use crate::config::accounts::Accounts;
 use crate::config::peer::Peer;
+use crate::socket::arrivals::{ARRIVES_WITHIN, Arrival, Arrivals};
 use crate::socket::message::{Answer, Message, Sender, Served};
 use crate::socket::quota::{Place, Quotas};
 use anyhow::Context;
@@ -40,6 +41,7 @@ pub(crate) fn start(
     listener: UnixListener,
     quotas: Quotas,
     accounts: Accounts,
+    arrivals: Arrivals,
     sender: Sender,
     launch_s: Histogram,
 ) -> anyhow::Result<()> {
@@ -50,6 +52,7 @@ pub(crate) fn start(
     let server = Server {
         quotas,
         accounts,
+        arrivals,
         sender,
         launch_s,
     };
@@ -66,6 +69,7 @@ pub(crate) fn start(
 struct Server {
     quotas: Quotas,
     accounts: Accounts,
+    arrivals: Arrivals,
     sender: Sender,
     /// How long launches take.
     launch_s: Histogram,
@@ -117,6 +121,7 @@ impl Server {
                     launch_s: self.launch_s.clone(),
                     account,
                     place,
+                    arrival: Some(self.arrivals.begin()),
                     leases: Vec::new(),
                 };
                 tokio::spawn(connection.serve());
@@ -139,6 +144,7 @@ struct Connection {
     launch_s: Histogram,
     account: u32,
     place: Place,
+    arrival: Option<Arrival>,
     leases: Vec<AppId>,
 }
 
@@ -160,6 +166,12 @@ impl Connection {
         // Small, since a connection has it for life.
         let mut buffer = [0u8; 1024];
         let mut held = None;
+        if tokio::time::timeout(ARRIVES_WITHIN, self.stream.readable())
+            .await
+            .is_err()
+        {
+            self.arrival = None;
+        }
         loop {
             // A lease is silent; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
@@ -229,7 +241,7 @@ impl Connection {
         }
     }
 
-    async fn answer(&self, peer: &Peer, request: Request) -> Answer {
+    async fn answer(&mut self, peer: &Peer, request: Request) -> Answer {
         if let Some(answer) = Reply::about_service(&request, env!("CARGO_PKG_VERSION")) {
             return answer.map(Served::plain);
         }
@@ -245,6 +257,7 @@ impl Connection {
             peer: peer.clone(),
             request,
             reply,
+            arrival: self.arrival.take(),
         };
         let stopping = || ErrorReply::Unavailable {
             message: "the daemon is stopping".to_owned(),
