@@ -17,9 +17,9 @@ def first_run() -> str:
     (block, *_) = re.findall(r"(?:^    .*\n)+", section, re.MULTILINE)
     for long, short in (
         ("benches/workloads/", f"{CHECKOUT}/benches/workloads/"),
-        ("--steps 50000", "--steps 1000"),
-        ("--steps 200", "--steps 10"),
-        ("sleep 8", "sleep 0.3"),
+        ("--steps 50000", "--steps 4000"),
+        ("--steps 200", "--steps 40"),
+        ("sleep 8", "sleep 0.6"),
     ):
         assert long in block, long
         block = block.replace(long, short)
