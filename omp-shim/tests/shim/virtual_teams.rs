@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use mapper_abi::{Generation, TeamMode, TeamsOff};
 
-use crate::harness::{Compiler, Managed, Program, monotonic_ns, on_one_cpu, turn};
+use crate::harness::{Compiler, Managed, Outcome, Program, monotonic_ns, on_one_cpu, turn};
 
 #[test]
 fn every_construct_is_right_whatever_the_number_of_carriers() {
@@ -105,6 +105,24 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
             }
         }
     }
+}
+
+#[test]
+fn threads_that_hand_work_to_each_other_by_spinning_take_turns_of_microseconds_on_one_cpu() {
+    turn::alone();
+    let program = Program::new(Compiler::Gcc, "handing_over.c");
+    let times = |outcome: &Outcome| outcome.output().trim().parse::<u64>().unwrap();
+    let turns = in_two_of_three(
+        || {
+            on_one_cpu(|| {
+                let plainly = program.run_plainly(&["3"], &[("OMP_WAIT_POLICY", "passive")]);
+                let mut managed = program.managed().threads(2).virtually(1).args(&["3"]);
+                [times(&managed.run()), times(&plainly)]
+            })
+        },
+        |[managed, plainly]| *managed > 4 * plainly,
+    );
+    assert!(turns.is_ok(), "{turns:?}");
 }
 
 #[test]

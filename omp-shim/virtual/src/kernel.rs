@@ -109,6 +109,29 @@ pub(super) fn sched_yield() -> i32 {
     unsafe { call(libc::SYS_sched_yield, [0; 4]) as i32 }
 }
 
+pub(super) const fn no_cpus() -> libc::cpu_set_t {
+    // SAFETY: an array of numbers, for which zeroes are valid.
+    unsafe { core::mem::zeroed() }
+}
+
+/// The CPUs on which a thread may run; nothing where the kernel does not say.
+pub(super) fn affinity(thread: libc::pid_t) -> Option<libc::cpu_set_t> {
+    let mut cpus = no_cpus();
+    let bytes = size_of::<libc::cpu_set_t>();
+    let arguments = [thread as usize, bytes, &raw mut cpus as usize, 0];
+    // SAFETY: `cpus` is a place of so many bytes.
+    let written = unsafe { call(libc::SYS_sched_getaffinity, arguments) };
+    (written > 0).then_some(cpus)
+}
+
+/// Sets those of the calling thread; without effect where the kernel refuses.
+pub(super) fn set_own_affinity(cpus: &libc::cpu_set_t) {
+    let bytes = size_of::<libc::cpu_set_t>();
+    let arguments = [0, bytes, core::ptr::from_ref(cpus) as usize, 0];
+    // SAFETY: the kernel reads so many bytes there.
+    unsafe { call(libc::SYS_sched_setaffinity, arguments) };
+}
+
 /// The number by which the kernel knows the calling thread, whatever its thread pointer says.
 pub(super) fn thread_number() -> libc::pid_t {
     // SAFETY: takes nothing.

@@ -63,6 +63,7 @@ mod storage_use;
 mod team;
 mod thread_names;
 mod thread_pointer;
+mod turns;
 mod unserved;
 mod waiting;
 mod words;

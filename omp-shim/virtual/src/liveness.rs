@@ -31,9 +31,10 @@ use super::gate::Visits;
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
+use super::turns::{self, Turns};
 use super::{attendants, carrier, kernel, quiet_thread};
 
-const INTERVAL_NS: i64 = 5_000_000;
+const INTERVAL: Duration = Duration::from_millis(5);
 /// How long a carrier may stay away the first time.
 const FIRST_PATIENCE: Duration = Duration::from_millis(10);
 /// How often that is doubled at most.
@@ -46,6 +47,8 @@ const BUDGET: Duration = Duration::from_millis(500);
 const FORGIVEN: u32 = 20;
 /// One part in so many of the time counts for which a carrier seems to have computed.
 const COMPUTING_COUNTS: u32 = 10;
+/// How long members that were lent run beside their carriers before they get turns: the time may be needed for computing.
+const WITHOUT_TURNS: Duration = Duration::from_millis(50);
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
 /// How often the watcher begins at most: each panic costs the program a message.
@@ -274,7 +277,7 @@ fn look_until_the_end() {
     let mut now = Instant::now();
     loop {
         let before = now;
-        kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL_NS);
+        rest(&watched, now);
         if WATCHER.load(Ordering::Acquire) == ENDING {
             return;
         }
@@ -317,6 +320,27 @@ fn look_until_the_end() {
             idle_looks = 0;
             now = Instant::now();
         }
+    }
+}
+
+/// Waits until the next look. Meanwhile OS threads that wait for one another have turns, where they need them.
+fn rest(watched: &[Watched], now: Instant) {
+    let lent_long_ago = |of_lead: &Watched| {
+        let lent = of_lead.pending.map(|pending| pending.stuck.until);
+        lent.is_some_and(|lent| now.saturating_duration_since(lent) >= WITHOUT_TURNS)
+    };
+    let may_wait = has_given_up() || watched.iter().any(lent_long_ago);
+    let lead = region::leads().next().filter(|_| may_wait);
+    let Some(turns) = lead.and_then(|lead| Turns::of(region::size(), lead.os_thread())) else {
+        kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
+        return;
+    };
+    while region::leads().next().is_some()
+        && WATCHER.load(Ordering::Relaxed) == AWAKE
+        && now.elapsed() < INTERVAL
+    {
+        turns.visit();
+        kernel::futex_wait_for(&WATCHER, AWAKE, turns::REST_NS);
     }
 }
 

@@ -8,7 +8,9 @@ use mapper_shim_core::{logical, waits};
 
 use super::member::{CARRY, Member, OfMember as _};
 use super::pool::{member, members};
-use super::region::{BLOCKS, DATA, FUNCTION, IS_SHARED, Plan, RUNS, SIZE, first_of, run_body};
+use super::region::{
+    BLOCKS, DATA, FUNCTION, IS_SHARED, Plan, RUNS, SIZE, first_of, has_given_up, run_body,
+};
 use super::shares::{SHARES_BEFORE, SINGLES_BEFORE, place};
 use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected};
@@ -48,7 +50,7 @@ pub(crate) fn begin(region: &Request<'_>, plan: Plan) {
     }
     ORDERED.store(regions, Ordering::Relaxed);
     open_block(lead, 0, first_of(1, size, blocks));
-    if size > blocks {
+    if size > blocks || has_given_up() {
         liveness::watch();
     }
     region.start.thread.set_member(Some(lead));
