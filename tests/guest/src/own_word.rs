@@ -19,6 +19,9 @@ use crate::users::User;
 /// out who scales.
 const LEARNING: Duration = Duration::from_secs(240);
 
+/// CPUs of the programs of which one computes on all that it has: the host has two to emulate them.
+const COMPUTING: u32 = 6;
+
 /// How many times it is looked whether what was found stays.
 const LOOKS: u32 = 5;
 
@@ -41,8 +44,10 @@ impl Report {
 /// What CPUs do for a program.
 #[derive(Clone, Copy)]
 enum Pieces {
-    /// Each is divided among all CPUs.
+    /// Each is divided among all CPUs, as it says, which hardly compute.
     Divided,
+    /// Each is divided among all CPUs, which compute: others could not gain by more CPUs.
+    Computed,
     /// None is.
     Whole,
 }
@@ -51,6 +56,7 @@ impl Pieces {
     const fn word(self) -> &'static str {
         match self {
             Self::Divided => "divided",
+            Self::Computed => "computed",
             Self::Whole => "whole",
         }
     }
@@ -66,8 +72,19 @@ struct Speaker {
 
 impl Speaker {
     fn start(name: &'static str, report: Report, pieces: Pieces) -> Result<Self> {
+        Self::start_with(name, &[], report, pieces)
+    }
+
+    /// The same with further options of mapper-launch.
+    fn start_with(
+        name: &'static str,
+        options: &[&str],
+        report: Report,
+        pieces: Pieces,
+    ) -> Result<Self> {
         let program = ["/usr/lib/mapper-tests/speaks", report.word(), pieces.word()];
-        let mut launcher = launch(User::Alice, &["--name", name], &program)?
+        let options = [&["--name", name], options].concat();
+        let mut launcher = launch(User::Alice, &options, &program)?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -164,8 +181,13 @@ fn learnt<T>(what: &str, programs: [&Speaker; 2], probe: impl FnMut() -> Result<
 
 /// One program whose pieces are divided takes CPUs from one whose pieces are not, since both say so.
 fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
+    let rest = (online_cpus()?.len() as u32)
+        .saturating_sub(COMPUTING)
+        .to_string();
+    let keeps = ["--no-resize", "--min-cpus", &rest, "--max-cpus", &rest];
+    let _rest = Speaker::start_with("rest", &keeps, report, Pieces::Whole)?;
     let whole = Speaker::start("whole", report, Pieces::Whole)?;
-    let divided = Speaker::start("divided", report, Pieces::Divided)?;
+    let divided = Speaker::start("divided", report, Pieces::Computed)?;
     let moved = || {
         let (less, more) = (whole.seen()?, divided.seen()?);
         ensure!(
