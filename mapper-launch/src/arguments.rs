@@ -67,17 +67,17 @@ pub struct CommandLine {
     #[arg(long, help_heading = LIMITS)]
     no_resize: bool,
 
-    /// Sizes of its OpenMP teams [default: a rule of the operator, else fixed]
+    /// Sizes of its OpenMP teams [default: auto]
     #[arg(long, value_name = "MODE", value_parser = teams(), help_heading = OPENMP)]
     teams: Option<TeamsWish>,
 
     /// Find out which modes of --teams the program tolerates on this machine, by running it many
-    /// times, and record it for --teams auto; needs no daemon
+    /// times, and record it for later launches; needs no daemon
     #[arg(long, help_heading = OPENMP)]
     check_teams: bool,
 
     /// OpenMP threads to start with: `alloc`, as many as CPUs at launch; `all` CPUs it may ever
-    /// get; or a number [default: alloc, all with --teams follow or virtual; OMP_NUM_THREADS if set]
+    /// get; or a number [default: alloc with fixed teams, else all; OMP_NUM_THREADS if set]
     #[arg(long, value_name = "alloc|all|N", allow_negative_numbers = true, help_heading = OPENMP)]
     threads: Option<Threads>,
 
@@ -134,7 +134,7 @@ fn teams() -> impl TypedValueParser<Value = TeamsWish> {
         ),
         (
             "auto",
-            "what --check-teams found out, else a rule of the operator, else the list of programs that mapper's developers checked",
+            "what --check-teams found out, a rule of the operator or mapper's list says; else virtual where that is possible",
         ),
     ])
     .try_map(|text| match text.as_str() {

@@ -70,6 +70,11 @@ impl Catalogue {
         })
     }
 
+    /// Whether anything was ever recorded: the identity of a program takes some milliseconds.
+    pub(crate) fn exists(&self) -> bool {
+        self.folder.is_dir()
+    }
+
     fn file(&self, identity: &Identity) -> PathBuf {
         self.folder
             .join(format!("{}.json", identity.program.as_str()))

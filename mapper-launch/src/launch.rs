@@ -117,7 +117,8 @@ fn execute(mut arguments: Arguments, started: StartedWith) -> Result<u8, Failure
         return check_teams(&arguments, &program, &environment);
     }
     let wishes = &mut arguments.wishes;
-    if wishes.teams == Some(TeamsWish::Auto)
+    if matches!(wishes.teams, None | Some(TeamsWish::Auto))
+        && wishes.runtime.is_none()
         && let Some(advice) = recorded(&arguments.command, &program, &environment)
     {
         match advice {
@@ -178,9 +179,10 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
 }
 
 fn recorded(command: &[OsString], program: &Program, environment: &Environment) -> Option<Advice> {
+    let catalogue = catalogue(environment).filter(Catalogue::exists)?;
     let words = command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), words).ok()?;
-    match catalogue(environment)?.find(&identity) {
+    match catalogue.find(&identity) {
         Ok(entry) => Some(entry?.advice()),
         Err(damaged) => {
             say(&format!("warning: teams auto: {damaged}"));
@@ -279,16 +281,7 @@ fn managed(
         }
     };
     let launched = match answer {
-        Ok(launched) => {
-            let unknown = launched.reply.terms.teams_by == schema::BY_DEFAULT;
-            if arguments.wishes.teams == Some(TeamsWish::Auto) && unknown {
-                say(&format!(
-                    "teams auto: {} has not been checked as it is called here (program and libraries; of an interpreter the arguments, too); fixed for now (check it with --check-teams)",
-                    program.path().display()
-                ));
-            }
-            Some(launched)
-        }
+        Ok(launched) => Some(launched),
         Err(error) => {
             // The daemon does not find a child that a signal has ended while it waited.
             if let Some(ending) = supervisor.ending()? {

@@ -1,4 +1,4 @@
-//! `--check-teams` finds out which modes a program tolerates, and `--teams auto` uses it.
+//! `--check-teams` finds out which modes a program tolerates, and later launches use it.
 //!
 //! Most programs here are shell scripts that behave differently by what they find in their
 //! environment, so that nothing depends on an OpenMP runtime. They say themselves in the page that
@@ -101,17 +101,17 @@ fn a_status_that_differs_is_not_safe_and_one_that_changes_by_itself_tells_nothin
 }
 
 #[test]
-fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
+fn later_launches_use_the_fastest_safe_mode_of_this_very_program() {
     let bench = Bench::new();
     // Slow where teams are real, so that another mode is worth it.
     let body = r#"[ "$MAPPER_TEAMS" = fixed ] && sleep 0.2; echo done"#;
     let script = bench.script(body);
     let said = bench.check(&script).stdout;
-    assert!(said.contains("--teams auto will use virtual"), "{said}");
+    assert!(said.contains("later launches will use virtual"), "{said}");
     let launched = || {
         let socket = bench.stage.socket();
         let mut launch = bench.launch();
-        launch.args(["--teams", "auto", "--socket"]).arg(socket);
+        launch.arg("--socket").arg(socket);
         run(launch.arg("--").arg(&script))
     };
     let outcome = launched();
@@ -120,12 +120,13 @@ fn auto_uses_the_fastest_safe_mode_of_this_very_program() {
     assert!(asked.contains("Virtual"), "{asked}");
     // Another program by the same name.
     bench.script("echo done # changed");
-    let said = launched().stderr;
-    assert!(said.contains("has not been checked"), "{said}");
+    launched();
+    let asked = format!("{:?}", bench.stage.daemon().seen());
+    assert!(asked.contains("teams: None"), "{asked}");
 }
 
 #[test]
-fn a_program_that_fails_in_every_mode_is_reported_and_auto_leaves_its_runtime_alone() {
+fn a_program_that_fails_in_every_mode_is_reported_and_later_launches_leave_its_runtime_alone() {
     let bench = Bench::new();
     let script = bench.script(r#"[ -n "$MAPPER_TEAMS" ] && exit 3; echo "plain ${LD_PRELOAD:-}""#);
     let outcome = bench.check(&script);
@@ -138,7 +139,7 @@ fn a_program_that_fails_in_every_mode_is_reported_and_auto_leaves_its_runtime_al
     );
     let socket = bench.stage.socket();
     let mut launch = bench.launch();
-    launch.args(["--teams", "auto", "--socket"]).arg(socket);
+    launch.arg("--socket").arg(socket);
     let outcome = run(launch.arg("--").arg(&script));
     assert_eq!(outcome.stdout, "plain \n", "{}", outcome.stderr);
     assert!(

@@ -79,6 +79,6 @@ fn rules_settle_what_is_open_and_are_read_again() {
     let (choice, _) = settled(&daemon, None, LinkedOpenMp::Libgomp);
     assert_eq!(
         (choice.teams, choice.teams_by.as_str()),
-        (TeamMode::Fixed, "by default")
+        (TeamMode::Virtual, "by default")
     );
 }

@@ -171,7 +171,9 @@ class Managed(unittest.TestCase):
             "    following.apply()\n"
             "    print('own', *pools())\n"
             "following.stop()\n"
-            "print('stopped', pools() == before, torch.count)\n"
+            "print('stopped', pools() == before, torch.count)\n",
+            "--teams",
+            "fixed",
         )
         self.assertEqual(line(program), "joblib openblas openmp torch")
         self.assertEqual(line(program), f"[{ALL}] {ALL}")
@@ -185,7 +187,7 @@ class Managed(unittest.TestCase):
 
     def test_openmp_is_left_to_the_shim_where_that_adapts_it(self) -> None:
         program = self.home.python(
-            "import mapper, sklearn.cluster\nprint(*mapper.follow().names())", "--teams", "follow"
+            "import mapper, sklearn.cluster\nprint(*mapper.follow().names())"
         )
         self.assertEqual(line(program), "joblib openblas")
 
@@ -204,6 +206,6 @@ class Managed(unittest.TestCase):
             "shell = InteractiveShell.instance()\n"
             "for text in ('%load_ext mapper', '%mapper', '%mapper follow'): shell.run_cell(text)\n"
         )
-        begin = f"managed: {ALL} CPUs (.*), OpenMP teams fixed; in step: "
+        begin = f"managed: {ALL} CPUs (.*), OpenMP teams virtual; in step: "
         self.assertRegex(line(program), begin + "nothing; call mapper.follow()")
         self.assertRegex(line(program), begin + "joblib")

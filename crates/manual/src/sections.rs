@@ -119,7 +119,7 @@ const LAUNCHED_FILES: &[Entry] = &[
     OWN_LOG,
     entry(
         "~/.local/state/mapper/teams",
-        "What --check-teams found out, for --teams auto.",
+        "What --check-teams found out.",
     ),
 ];
 

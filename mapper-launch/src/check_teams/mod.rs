@@ -127,12 +127,12 @@ impl Check<'_> {
         let recorded = format!("(recorded in {})", file.display());
         match advice {
             Advice::Teams(teams) => {
-                tell(&format!("--teams auto will use {teams} {recorded}"))?;
+                tell(&format!("later launches will use {teams} {recorded}"))?;
                 Ok(Verdict::SomeModeIsSafe)
             }
             Advice::NoRuntime => {
                 tell(&format!(
-                    "no mode is safe: run it with --no-runtime, as --teams auto will {recorded}"
+                    "no mode is safe: run it with --no-runtime, as later launches will {recorded}"
                 ))?;
                 Ok(Verdict::NoModeIsSafe)
             }

@@ -3,13 +3,14 @@
 //! Each source says something of a launch or leaves it open. The first that says something decides:
 //!
 //! 1. the user, by an option or a variable of the environment,
-//! 2. with `--teams auto`, what `--check-teams` found on this machine for this build,
+//! 2. what `--check-teams` found on this machine for this build,
 //! 3. the operator's [rules](crate::config::program_rules),
-//! 4. with `--teams auto`, the shipped list (for the team mode alone),
-//! 5. the default: `fixed` teams, under which every program gives the results of a conforming run.
+//! 4. the shipped list (for the team mode alone),
+//! 5. the default: `virtual` teams, which keep the size that the program expects on as many CPUs as it has. The shim
+//!    gives ordinary teams to programs that it cannot serve.
 //!
-//! Where the program cannot have that mode (its runtime does not support it, or there is no runtime interface), teams are
-//! fixed, and the reply gives the reason.
+//! The team mode alone is `auto` where the user names none. Where the program cannot have that mode (its runtime does not
+//! support it, or there is no runtime interface), teams are fixed, and the reply gives the reason unless it was the default.
 //!
 //! The result is checked afterwards against what the user may have (ADR 16), since the user's launcher reports path and
 //! build id.
@@ -52,8 +53,7 @@ pub(crate) fn settle(
     let found = operators.find(peer, program);
     let rule = found.as_ref().map(|(rule, _)| *rule);
 
-    let (decided, decided_by) =
-        teams_decided(wishes.teams, found.clone(), || shipped.find(peer, program));
+    let decided = teams_decided(wishes.teams, found.clone(), || shipped.find(peer, program));
     let interface = match (wishes.runtime, rule.and_then(|rule| rule.runtime)) {
         (Some(RuntimeChoice::Off), _) => Interface::OffByUser,
         _ if request.shim == ShimFile::Missing => Interface::ShimMissing,
@@ -61,6 +61,13 @@ pub(crate) fn settle(
         _ => Interface::On,
     };
     let linked = program.map_or(LinkedOpenMp::default(), |program| program.openmp);
+    let (decided, decided_by) = decided.unwrap_or_else(|| {
+        let mode = match interface {
+            Interface::On => default_of(linked),
+            _ => TeamMode::Fixed,
+        };
+        (mode, BY_DEFAULT.to_owned())
+    });
     let served = interface == Interface::On && linked.serves(decided).is_ok();
     let teams = if served { decided } else { TeamMode::Fixed };
     let teams_by = match (interface, &found) {
@@ -110,16 +117,24 @@ fn teams_decided<'r>(
     wish: Option<TeamsWish>,
     operators: Option<(&'r ProgramRule, String)>,
     shipped: impl FnOnce() -> Option<(&'r ProgramRule, String)>,
-) -> (TeamMode, String) {
+) -> Option<(TeamMode, String)> {
     let of_rule = |(rule, name): (&ProgramRule, String)| Some((rule.teams?, name));
     let by_rule = operators.and_then(of_rule);
-    let decided = match wish {
+    match wish {
         Some(TeamsWish::Named(mode)) => Some((mode, "as asked".to_owned())),
         Some(TeamsWish::Checked(mode)) => Some((mode, "found by --check-teams".to_owned())),
-        Some(TeamsWish::Auto) => by_rule.or_else(|| shipped().and_then(of_rule)),
-        None => by_rule,
-    };
-    decided.unwrap_or((TeamMode::Fixed, BY_DEFAULT.to_owned()))
+        Some(TeamsWish::Auto) | None => by_rule.or_else(|| shipped().and_then(of_rule)),
+    }
+}
+
+/// The mode of which nobody has said anything.
+const fn default_of(linked: LinkedOpenMp) -> TeamMode {
+    match linked {
+        // The shim cannot come into the program itself, and larger teams would be left to themselves.
+        LinkedOpenMp::OtherLoader => TeamMode::Fixed,
+        _ if linked.serves(TeamMode::Virtual).is_ok() => TeamMode::Virtual,
+        _ => TeamMode::Fixed,
+    }
 }
 
 #[cfg(test)]
@@ -188,10 +203,28 @@ mod tests {
         for wish in [auto, None] {
             check(operators, shipped, wish, VIRTUAL, "rule 2 of m.toml");
         }
-        check("", shipped, auto, FOLLOW, "rule 1 of m.toml");
-        // The shipped list counts for users who ask for it.
-        check("", shipped, None, FIXED, BY_DEFAULT);
-        check("", "", auto, FIXED, BY_DEFAULT);
+        for wish in [auto, None] {
+            check("", shipped, wish, FOLLOW, "rule 1 of m.toml");
+            check("", "", wish, VIRTUAL, BY_DEFAULT);
+        }
+    }
+
+    #[test]
+    fn by_default_teams_are_virtual_where_the_shim_may_serve_the_program_and_nothing_is_amiss_elsewhere()
+     {
+        for (openmp, mode) in [
+            (LinkedOpenMp::NotAtStart, VIRTUAL),
+            (LinkedOpenMp::Libgomp, VIRTUAL),
+            (LinkedOpenMp::StaticProgram, VIRTUAL),
+            (LinkedOpenMp::Libomp, FIXED),
+            (LinkedOpenMp::StaticLibgomp, FIXED),
+            (LinkedOpenMp::OtherLoader, FIXED),
+        ] {
+            let settlement = settled("", "", &request(None, openmp));
+            assert_eq!(settlement.terms.teams, mode, "{openmp:?}");
+            assert_eq!(settlement.terms.teams_by, BY_DEFAULT);
+            assert_eq!(settlement.provenance.unserved_because(), None);
+        }
     }
 
     #[test]

@@ -78,9 +78,9 @@ impl Wishes {
 pub enum TeamsWish {
     /// `--teams` with this mode: nothing overrides it.
     Named(TeamMode),
-    /// `--teams auto`, and `--check-teams` has found this mode for the program.
+    /// `--teams auto` or none, and `--check-teams` has found this mode for the program.
     Checked(TeamMode),
-    /// `--teams auto`, and the program has not been checked: rules decide, then the shipped list.
+    /// `--teams auto`, the same as none: rules decide, then the shipped list, then what the program is.
     Auto,
 }
 
