@@ -154,8 +154,7 @@ impl Drawn {
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     prop_oneof![
-        // One that keeps less than a tenth of a second CPU busy may be in a serial part, and is waited for.
-        (0.0..=0.8).prop_map(Drawn::Serial),
+        (0.0..=1.0).prop_map(Drawn::Serial),
         (1.0..=40.0).prop_map(Drawn::Saturated),
         (0.0..=1.0).prop_map(Drawn::Power),
     ]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Busy CPUs from which a program has shown its parallel part.
 const PARALLEL: f64 = 1.1;
 /// Seconds after which a program that showed none has no parallel part.
-const SERIAL_S: f64 = 12.0;
+const SERIAL_S: f64 = 3.0;
 /// Seconds of parallel work from which a rate of this life replaces the earlier one.
 const OWN_S: f64 = 0.5;
 /// Seconds of this life that weigh as much as the earlier one for the mix of serial and parallel.
@@ -221,9 +221,8 @@ impl Learner {
         // While one CPU is busy it may be in a serial part that has not ended: such counts do not show its
         // parallel rate, unless that has been so for long and everywhere.
         let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
-        let all = || own.points.iter().chain(&own.reference);
-        let seconds: f64 = all().map(|p| p.worked).sum();
-        if all().any(parallel) || self.earlier.is_some() || seconds < SERIAL_S {
+        let mut all = own.points.iter().chain(&own.reference);
+        if all.any(parallel) || self.earlier.is_some() || self.tallies.seconds() < SERIAL_S {
             own.points.retain(parallel);
             own.reference = own.reference.filter(parallel);
         }
@@ -253,6 +252,10 @@ impl Learner {
             Placed::AsFair => split.reference.as_ref(),
             Placed::Usually => split.points.iter().find(|p| p.cpus == self.cpus),
         };
+        // With one CPU busy there is no rate, however long it takes.
+        if here.is_none() && self.here_s >= SERIAL_S {
+            return Knowledge::Known;
+        }
         let known = here.is_some_and(|p| p.share_error <= rules.known);
         // One interval suffices where those at another count were all alike.
         let alike = |p: &RatePoint| p.error <= rules.alike && p.share_error <= rules.alike;

@@ -208,6 +208,12 @@ impl Tallies {
         self.reference = None;
     }
 
+    /// Seconds that were measured, faded.
+    pub(crate) fn seconds(&self) -> f64 {
+        let all = self.counts.iter().chain(&self.reference);
+        all.map(|t| t.seconds).sum()
+    }
+
     /// Ingests an interval; `keep` is the weight that earlier ones at its count retain.
     pub(crate) fn add(&mut self, interval: Interval, placed: Placed, keep: f64) {
         let Interval {
