@@ -348,11 +348,11 @@ mod tests {
     #[test]
     fn a_rule_is_for_its_users_only() {
         let mode = |who: &str| {
-            let rule = format!("[[program]]\n{who}\nteams = \"virtual\"\n");
+            let rule = format!("[[program]]\n{who}\nteams = \"follow\"\n");
             teams(&rule, "", &request(None, LinkedOpenMp::Libgomp)).0
         };
-        assert_eq!(mode("users = [\"1000\"]"), TeamMode::Virtual);
-        assert_eq!(mode("groups = [\"100\"]"), TeamMode::Virtual);
-        assert_eq!(mode("users = [\"1001\"]"), TeamMode::Fixed);
+        assert_eq!(mode("users = [\"1000\"]"), TeamMode::Follow);
+        assert_eq!(mode("groups = [\"100\"]"), TeamMode::Follow);
+        assert_eq!(mode("users = [\"1001\"]"), TeamMode::Virtual);
     }
 }
