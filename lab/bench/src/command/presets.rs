@@ -311,7 +311,7 @@ mod tests {
             let keys = live.settings.into_iter().map(|of| of.key);
             anyhow::Ok(keys.collect::<Vec<_>>())
         };
-        let usual = ["plain", "static", "cpus", "mapper", "virtual"];
+        let usual = ["plain", "static", "cpus", "mapper", "fixed"];
         assert_eq!(keys(&[], false).unwrap(), usual);
         assert_eq!(keys(&[], true).unwrap().last().unwrap(), "dlb");
         let error = keys(&["--setting=dlb"], false).unwrap_err();

@@ -477,7 +477,7 @@ pub(crate) mod tests {
             ),
             ("work = [1.2", "work = [0", "mix[4]: work of cg = 0"),
             (
-                "\"virtual\"]",
+                "\"follow\"]",
                 "\"ghost\"]",
                 "settings: there is no setting \"ghost\"",
             ),
@@ -542,13 +542,13 @@ pub(crate) mod tests {
     fn what_is_not_run_is_not_expected() {
         let mut demo = experiment("demo");
         let mut settings = demo.settings.clone();
-        settings.retain(|of| of.key != "follow");
+        settings.retain(|of| of.key != "mapper");
         demo.replace_settings(settings);
         assert!(demo.headline.is_none());
         let expects = |key: &str| {
             let mut settings = demo.expectations.iter().flat_map(|of| &of.settings);
             settings.any(|of| of == key)
         };
-        assert!(!expects("follow") && expects("virtual"));
+        assert!(!expects("mapper") && expects("follow"));
     }
 }
