@@ -114,6 +114,15 @@ pub(super) const fn no_cpus() -> libc::cpu_set_t {
     unsafe { core::mem::zeroed() }
 }
 
+pub(super) fn every_cpu() -> libc::cpu_set_t {
+    let mut cpus = no_cpus();
+    for cpu in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: it is within the set.
+        unsafe { libc::CPU_SET(cpu, &mut cpus) };
+    }
+    cpus
+}
+
 /// The CPUs on which a thread may run; nothing where the kernel does not say.
 pub(super) fn affinity(thread: libc::pid_t) -> Option<libc::cpu_set_t> {
     let mut cpus = no_cpus();

@@ -330,7 +330,8 @@ fn rest(watched: &[Watched], now: Instant) {
         lent.is_some_and(|lent| now.saturating_duration_since(lent) >= WITHOUT_TURNS)
     };
     let may_wait = has_given_up() || watched.iter().any(lent_long_ago);
-    let lead = region::leads().next().filter(|_| may_wait);
+    let is_awake = |lead: &&Member| Slept::now(lead.os_thread()) == Slept::No;
+    let lead = region::leads().next().filter(|_| may_wait).filter(is_awake);
     let Some(turns) = lead.and_then(|lead| Turns::of(region::size(), lead.os_thread())) else {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
         return;

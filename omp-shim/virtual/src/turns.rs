@@ -14,6 +14,8 @@ pub(super) const REST_NS: i64 = 1_000;
 pub(super) struct Turns {
     cpus: libc::cpu_set_t,
     count: usize,
+    /// One of its OS threads.
+    thread: libc::pid_t,
 }
 
 impl Turns {
@@ -22,7 +24,11 @@ impl Turns {
         let cpus = kernel::affinity(thread)?;
         // SAFETY: reads the set.
         let count = unsafe { libc::CPU_COUNT(&cpus) } as usize;
-        (count < threads as usize).then_some(Self { cpus, count })
+        (count < threads as usize).then_some(Self {
+            cpus,
+            count,
+            thread,
+        })
     }
 
     /// Visits each CPU. Where there is one the calling thread is there already.
@@ -47,10 +53,20 @@ impl Turns {
 }
 
 impl Drop for Turns {
-    /// The calling thread may run on all CPUs again.
+    /// The calling thread may run on the program's CPUs again. Where a control group confines the program all CPUs are
+    /// asked for, since a thread that asked for some would get no others when the group does.
     fn drop(&mut self) {
-        if self.count > 1 {
-            kernel::set_own_affinity(&self.cpus);
+        if self.count < 2 {
+            return;
+        }
+        kernel::set_own_affinity(&kernel::every_cpu());
+        let cpus = kernel::affinity(self.thread).unwrap_or(self.cpus);
+        let is_right = kernel::affinity(0).is_some_and(|own| {
+            // SAFETY: reads both sets.
+            unsafe { libc::CPU_EQUAL(&own, &cpus) }
+        });
+        if !is_right {
+            kernel::set_own_affinity(&cpus);
         }
     }
 }
