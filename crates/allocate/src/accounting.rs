@@ -275,6 +275,13 @@ pub(crate) fn begin(app: &AppView<'_>, fair: u32, usable: u32) -> Option<Reason>
     }
 }
 
+/// The limits that an application set for itself, if they decide that it has `count` CPUs.
+pub(crate) fn own_limit(app: &AppView<'_>, count: u32) -> Option<Reason> {
+    let range = app.spec.cpus;
+    let (min, max) = (range.min(), range.max());
+    (count == min && count > 1 || max == Some(count)).then_some(Reason::Limited { min, max })
+}
+
 /// Whether every application can have a CPU of its own.
 pub(crate) fn fits(snapshot: &Snapshot<'_>) -> bool {
     snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())

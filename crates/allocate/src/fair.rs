@@ -52,14 +52,9 @@ pub(crate) fn notes(
                     rule: format!("its share of {usable} CPUs among {apps} applications"),
                 });
             }
-            let range = app.spec.cpus;
-            if entitled.fixed {
-                reasons.push(Reason::NeverResized);
-            } else if target == range.min() && target > 1 || range.max() == Some(target) {
-                reasons.push(Reason::Limited {
-                    min: range.min(),
-                    max: range.max(),
-                });
+            match entitled.fixed {
+                true => reasons.push(Reason::NeverResized),
+                false => reasons.extend(accounting::own_limit(app, target)),
             }
             if reasons.is_empty() {
                 reasons.push(Reason::Steady);

@@ -506,6 +506,8 @@ impl AllocationPolicy for MapperNext {
                 note.norm_eff =
                     Some((outlook.ln_speed(count) - fair).exp()).filter(|ratio| ratio.is_finite());
             }
+            note.reasons
+                .extend(accounting::own_limit(&snapshot.apps[place], count));
             if note.reasons.is_empty() {
                 note.reasons.push(match knowledge[place] {
                     Knowledge::Known => Reason::Steady,
