@@ -40,6 +40,8 @@ pub(crate) struct Pending {
 pub(crate) struct Admitted {
     pub(crate) id: AppId,
     pub(crate) terms: Terms,
+    /// On how many CPUs its own mask ever lets it run.
+    pub(crate) most_cpus: u32,
 }
 
 /// A launch that is answered once the state with this number is saved.

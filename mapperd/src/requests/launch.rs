@@ -162,6 +162,7 @@ pub(crate) fn admit(
         RuntimeChoice::Off => None,
     };
     let own_mask = mask_of_launch(peer.pid, request.pid, registry, machine);
+    let most_cpus = most_cpus(peer.pid, request.pid, registry, machine);
     let id = registry.new_id();
     let newcomer = Newcomer {
         app: id,
@@ -210,7 +211,25 @@ pub(crate) fn admit(
     let mut app = App::new(record, Lease::Held, watches);
     app.page = page;
     registry.apps.push(app);
-    Ok(Admitted { id, terms })
+    Ok(Admitted {
+        id,
+        terms,
+        most_cpus,
+    })
+}
+
+/// On how many CPUs a program could run if it had the machine alone: its mask, before it is confined, may leave some out.
+fn most_cpus(launcher: u32, first: u32, registry: &Registry, machine: &Machine) -> u32 {
+    let all = &machine.usable;
+    // From within a managed application it inherits CPUs that come from mapper.
+    if application_of(launcher, registry, machine).is_some() {
+        return all.len();
+    }
+    let inherited = machine.proc.cpus_allowed(first).unwrap_or_default();
+    match inherited.is_disjoint(all) {
+        true => all.len(),
+        false => inherited.intersection(all).len(),
+    }
 }
 
 /// The mask that a program was launched with, unless it comes from mapper: a program that is launched from within a
@@ -273,7 +292,7 @@ pub(crate) fn answer(admitted: Admitted, registry: &Registry, machine: &Machine)
         name: record.spec.name.clone(),
         cpu_count: cpus.len(),
         cpus,
-        machine_cpus: machine.usable.len(),
+        machine_cpus: admitted.most_cpus,
         token: page.map(|page| page.writer.token().to_string()),
         terms: admitted.terms,
     };

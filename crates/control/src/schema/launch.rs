@@ -200,7 +200,8 @@ pub struct LaunchReply {
     pub cpus: CpuSet,
     /// Their number.
     pub cpu_count: u32,
-    /// How many CPUs the daemon can assign: the most that any application gets.
+    /// The most that it could get: how many CPUs the daemon can assign, without those that its own mask (taskset, a
+    /// batch system) leaves out.
     pub machine_cpus: u32,
     /// The number by which the program recognises the shared page: 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
