@@ -72,11 +72,12 @@ struct Speaker {
 
 impl Speaker {
     fn start(name: &'static str, report: Report, pieces: Pieces) -> Result<Self> {
-        Self::start_with(name, &[], report, pieces)
+        Self::start_as(User::Alice, name, &[], report, pieces)
     }
 
-    /// The same with further options of mapper-launch.
-    fn start_with(
+    /// The same for another user, with further options of mapper-launch.
+    fn start_as(
+        user: User,
         name: &'static str,
         options: &[&str],
         report: Report,
@@ -84,7 +85,7 @@ impl Speaker {
     ) -> Result<Self> {
         let program = ["/usr/lib/mapper-tests/speaks", report.word(), pieces.word()];
         let options = [&["--name", name], options].concat();
-        let mut launcher = launch(User::Alice, &options, &program)?
+        let mut launcher = launch(user, &options, &program)?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -185,7 +186,7 @@ fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
         .saturating_sub(COMPUTING)
         .to_string();
     let keeps = ["--no-resize", "--min-cpus", &rest, "--max-cpus", &rest];
-    let _rest = Speaker::start_with("rest", &keeps, report, Pieces::Whole)?;
+    let _rest = Speaker::start_as(User::Root, "rest", &keeps, report, Pieces::Whole)?;
     let whole = Speaker::start("whole", report, Pieces::Whole)?;
     let divided = Speaker::start("divided", report, Pieces::Computed)?;
     let moved = || {
