@@ -36,6 +36,8 @@ static void serve(const struct fuse_in_header *header, const void *request) {
     switch (header->opcode) {
     case FUSE_INIT: {
         struct fuse_init_out out = {.major = 7, .minor = 31, .max_write = 4096, .max_readahead = 0};
+        /* So the kernel keeps the time of a change and waits for the answer when it writes that back. */
+        out.flags = FUSE_WRITEBACK_CACHE;
         answer(header->unique, 0, &out, sizeof out);
         break;
     }

@@ -213,9 +213,9 @@ fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
         let (given, taken) = (whole.explained()?, divided.explained()?);
         for (text, why) in [
             (&given, "by reported progress"),
-            (&given, "kept, "),
+            (&given, "to `divided`"),
             (&taken, "by reported progress"),
-            (&taken, "that nobody held"),
+            (&taken, "from `whole`"),
         ] {
             ensure!(text.contains(why), "no \"{why}\" in: {text}");
         }
