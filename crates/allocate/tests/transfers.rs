@@ -379,6 +379,29 @@ fn swapping(first: f64, second: f64) -> Curve {
 }
 
 #[test]
+fn a_program_that_tells_nothing_and_was_serial_for_five_seconds_gets_its_share_when_it_no_longer_is()
+ {
+    let mut world = World::new(POLICY, machine(1, 8, 1));
+    world.arrive_with(linear(), |app| {
+        app.is_silent = true;
+        app.busy = Some(Box::new(|cpus, tick| match tick {
+            ..=7 => 1.0,
+            _ => f64::from(cpus),
+        }));
+    });
+    arrive(&mut world, 0.0);
+    world.intervals(5);
+    assert!(world.counts()[0] < 4, "{:?}", world.sentences());
+    world.intervals(10);
+    assert!(
+        world.counts()[0] >= 4,
+        "{:?} {:#?}",
+        world.counts(),
+        world.sentences()
+    );
+}
+
+#[test]
 fn through_noise_a_phase_change_every_ten_seconds_is_followed_within_four() {
     for seed in 1..=10 {
         let mut world = World::new(POLICY, machine(1, 8, 1)).noisy(0.1, seed);

@@ -237,6 +237,16 @@ impl Learner {
         split
     }
 
+    /// Whether only the time without a parallel part says that it has none, and nothing would tell on one CPU that one
+    /// begins.
+    pub(crate) fn may_turn_parallel(&self) -> bool {
+        let parallel = |p: &RatePoint| p.width > PARALLEL;
+        let own = self.tallies.split();
+        let shown = own.points.iter().chain(&own.reference).any(parallel);
+        let tells = [PerformanceSource::Reported, PerformanceSource::Runtime];
+        !shown && self.earlier.is_none() && !self.source.is_some_and(|s| tells.contains(&s))
+    }
+
     /// Whether its performance is progress that it or its runtime reports, and depends little on where it runs.
     pub(crate) fn reports_progress(&self) -> bool {
         let reported = [PerformanceSource::Reported, PerformanceSource::Runtime];

@@ -37,6 +37,8 @@ pub struct App {
     /// The node where all its data are, if traffic is known by node.
     pub home: Option<u32>,
     /// CPUs it keeps busy, by what it holds, if its CPU time is known.
+    /// Reports no progress: CPU time is all that is known of it.
+    pub is_silent: bool,
     pub busy: Option<Curve>,
     /// Share of the time in parallel regions, if its runtime tells.
     pub parallel: Option<Curve>,
@@ -211,6 +213,7 @@ impl World {
             serial: SerialPhase::None,
             home: None,
             busy: None,
+            is_silent: false,
             parallel: None,
             done: 0.0,
             used_ns: 0.0,
@@ -280,7 +283,7 @@ impl World {
                     fixed: None,
                     reading: Reading {
                         threads: threads(app.counted, self.now_ns),
-                        reported: Some(ReportedProgress::Work {
+                        reported: (!app.is_silent).then_some(ReportedProgress::Work {
                             done: app.done,
                             at_ns: self.now_ns,
                         }),
