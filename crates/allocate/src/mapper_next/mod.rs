@@ -399,11 +399,15 @@ impl AllocationPolicy for MapperNext {
                 }
                 _ => self.rules.doubtful_margin,
             };
+            let mut owed = entitled[place];
+            if learner.may_turn_parallel() {
+                owed.min = owed.min.max(2.min(owed.max));
+            }
             let candidate = Candidate {
                 outlook,
                 ln_reference,
                 needs: needs(app, &entitled[place], accounts.count(place)),
-                owed: entitled[place],
+                owed,
                 now: accounts.count(place),
                 ln_promise: (app.spec.qos.get().ln() + margin).min(0.0),
                 ln_kept: (app.spec.qos.get().ln() + 0.5 * margin).min(0.0),
@@ -506,10 +510,13 @@ impl AllocationPolicy for MapperNext {
                 note.norm_eff =
                     Some((outlook.ln_speed(count) - fair).exp()).filter(|ratio| ratio.is_finite());
             }
-            note.reasons
-                .extend(accounting::own_limit(&snapshot.apps[place], count));
+            let app = &snapshot.apps[place];
+            if app.held.len() != count {
+                note.reasons.extend(accounting::own_limit(app, count));
+            }
             if note.reasons.is_empty() {
                 note.reasons.push(match knowledge[place] {
+                    _ if candidates[place].owed.fixed => Reason::NeverResized,
                     Knowledge::Known => Reason::Steady,
                     Knowledge::Measuring => Reason::Measuring {
                         done: learner.here,
