@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use mapper_manual::wording;
@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Identity;
+use crate::identity::{FileId, Identity};
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -70,14 +70,13 @@ impl Catalogue {
         })
     }
 
-    /// Whether anything was ever recorded: the identity of a program takes some milliseconds.
-    pub(crate) fn exists(&self) -> bool {
-        self.folder.is_dir()
+    /// Whether there is a record of this program, with whatever libraries; asked first, since listing those takes time.
+    pub(crate) fn knows(&self, program: &Path) -> bool {
+        self.folder.is_dir() && FileId::of(program).is_ok_and(|id| self.file(&id).exists())
     }
 
-    fn file(&self, identity: &Identity) -> PathBuf {
-        self.folder
-            .join(format!("{}.json", identity.program.as_str()))
+    fn file(&self, program: &FileId) -> PathBuf {
+        self.folder.join(format!("{}.json", program.as_str()))
     }
 
     fn entries(file: PathBuf) -> Result<Vec<Entry>, DamagedRecord> {
@@ -90,7 +89,7 @@ impl Catalogue {
     }
 
     pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Entry>, DamagedRecord> {
-        let mut entries = Self::entries(self.file(identity))?.into_iter();
+        let mut entries = Self::entries(self.file(&identity.program))?.into_iter();
         Ok(entries.find(|entry| entry.identity == *identity))
     }
 
@@ -114,7 +113,7 @@ impl Catalogue {
         let _turn = self
             .turn()
             .with_context(|| format!("lock {}", self.folder.join(".lock").display()))?;
-        let file = self.file(&entry.identity);
+        let file = self.file(&entry.identity.program);
         // What cannot be read is useless.
         let mut entries = Self::entries(file.clone()).unwrap_or_default();
         entries.retain(|other| other.identity != entry.identity);

@@ -30,7 +30,7 @@ impl FileId {
         &self.0
     }
 
-    fn of(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         let build_id = object::File::parse(&*bytes)
             .ok()

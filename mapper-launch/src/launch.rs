@@ -125,7 +125,7 @@ fn execute(mut arguments: Arguments, started: StartedWith) -> Result<u8, Failure
             Advice::Teams(teams) => wishes.teams = Some(TeamsWish::Checked(teams)),
             Advice::NoRuntime => {
                 say(&format!(
-                    "teams auto: {} failed in every mode when it was checked; running without the runtime interface, as with --no-runtime",
+                    "{} failed in every mode when it was checked; running without the runtime interface, as with --no-runtime",
                     program.path().display()
                 ));
                 wishes.teams = Some(TeamsWish::Checked(TeamMode::Fixed));
@@ -179,13 +179,13 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
 }
 
 fn recorded(command: &[OsString], program: &Program, environment: &Environment) -> Option<Advice> {
-    let catalogue = catalogue(environment).filter(Catalogue::exists)?;
+    let catalogue = catalogue(environment).filter(|known| known.knows(program.path()))?;
     let words = command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), words).ok()?;
     match catalogue.find(&identity) {
         Ok(entry) => Some(entry?.advice()),
         Err(damaged) => {
-            say(&format!("warning: teams auto: {damaged}"));
+            say(&format!("warning: {damaged}"));
             None
         }
     }

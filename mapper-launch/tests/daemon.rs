@@ -260,7 +260,7 @@ fn time_ms(mut command: std::process::Command) -> f64 {
 
 #[test]
 fn a_launch_costs_less_than_15_ms() {
-    // A daemon that gathers arrivals for 5 ms.
+    // A daemon that gathers arrivals for as long as the real one may.
     let stage = Stage::with_daemon(|request| match request {
         Request::Launch(launch) => {
             std::thread::sleep(Duration::from_millis(5));

@@ -322,6 +322,10 @@ mod tests {
             assert_eq!(settlement.terms.teams, FIXED);
             assert_eq!(settlement.runtime, RuntimeChoice::Off);
         }
+        // Nor does an earlier check, which the user did not ask for now.
+        let checked = request(Some(TeamsWish::Checked(VIRTUAL)));
+        let off = teams(&text("runtime = \"off\""), "", &checked);
+        assert_eq!(off.0, FIXED);
         // The operator's rule comes before the mode of the shipped list, whose rule is the second there: names differ.
         let first = "[[program]]\nname = \"cg\"\nqos = 0.5\n".to_owned();
         let list = first + &text("teams = \"follow\"");

@@ -67,9 +67,8 @@ impl Wishes {
 
     /// Whether the wishes need the runtime interface, so that no rule may turn it off.
     pub fn need_runtime(&self) -> bool {
-        let teams = self.teams.and_then(TeamsWish::mode);
-        teams.is_some_and(|teams| teams != TeamMode::Fixed)
-            || self.schedule == Wish::Asked(Schedule::Adaptive)
+        let named = matches!(self.teams, Some(TeamsWish::Named(mode)) if mode != TeamMode::Fixed);
+        named || self.schedule == Wish::Asked(Schedule::Adaptive)
     }
 }
 
@@ -218,7 +217,9 @@ mod tests {
             (None, false),
             (Some(TeamsWish::Auto), false),
             (Some(TeamsWish::Named(TeamMode::Fixed)), false),
-            (Some(TeamsWish::Checked(TeamMode::Follow)), true),
+            (Some(TeamsWish::Named(TeamMode::Follow)), true),
+            // The user asked for nothing now.
+            (Some(TeamsWish::Checked(TeamMode::Follow)), false),
         ] {
             let wishes = Wishes { teams, ..wishes() };
             assert_eq!(wishes.need_runtime(), needs, "{teams:?}");
