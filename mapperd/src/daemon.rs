@@ -9,8 +9,9 @@
 //!                       └─ refused ─► (nothing) └── no process left ─► (gone)
 //! ```
 //!
-//! A *pending* application waits a few milliseconds for others that arrive with it, so that each gets its share
-//! immediately instead of the first being given everything and losing it again. An *orphan* is managed like any other
+//! A *pending* application waits a few milliseconds for others that arrive with it, if clients are connecting or its team
+//! keeps the size that it has at launch: each gets its share immediately, instead of the first being given everything
+//! and losing it again. An *orphan* is managed like any other
 //! application; its launcher has ended while some of its processes run on.
 //!
 //! Handlers of requests get the owners they need and return an [`Effect`], on which the loop acts.
@@ -43,7 +44,9 @@ use crate::store::saver::{Flushed, Saver};
 use crate::store::takeover::{self, Legacy};
 use crate::telemetry::service::{self, Asked, Signals, Watchdog};
 use crate::telemetry::{Telemetry, metrics, status};
-use mapper_control::schema::{AdoptReply, AdoptRequest, ExitedRequest, LaunchRequest, ReloadReply};
+use mapper_control::schema::{
+    AdoptReply, AdoptRequest, ExitedRequest, LaunchRequest, ReloadReply, Threads,
+};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
@@ -284,12 +287,14 @@ impl Daemon {
 
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
         let since = Instant::now();
+        // Its team keeps the size that it has at launch.
+        let keeps_size = launch.settlement.terms.threads == Some(Threads::Allocated);
         self.registry.pending.push(Pending {
             launch,
             reply,
             since,
         });
-        let soon = match self.arrivals.any() {
+        let soon = match keeps_size || self.arrivals.any() {
             true => since + GATHER,
             false => since,
         };

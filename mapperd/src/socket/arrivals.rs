@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A client that has sent nothing for so long after it connected launches nothing that others wait for.
+/// A client that has made no call for so long after it connected launches nothing that others wait for.
 pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_millis(4);
 
 /// How many clients arrive at present. Clones count together.

@@ -166,13 +166,14 @@ impl Connection {
         // Small, since a connection has it for life.
         let mut buffer = [0u8; 1024];
         let mut held = None;
-        if tokio::time::timeout(ARRIVES_WITHIN, self.stream.readable())
-            .await
-            .is_err()
-        {
-            self.arrival = None;
-        }
+        let arrives_until = tokio::time::Instant::now() + ARRIVES_WITHIN;
         loop {
+            if self.arrival.is_some() {
+                let in_time = tokio::time::timeout_at(arrives_until, self.stream.readable()).await;
+                if in_time.is_err() || tokio::time::Instant::now() > arrives_until {
+                    self.arrival = None;
+                }
+            }
             // A lease is silent; any other connection is expected to send something.
             let reading = self.read(&mut buffer);
             let read = match self.leases.is_empty() {
