@@ -3,7 +3,7 @@
 //! A client may have a process managed only if it is its own child and runs as its own user. The process waits for the
 //! answer; a descriptor of it (pidfd) makes sure that its pid has not passed to another process meanwhile.
 //!
-//! A checked launch waits a few milliseconds for others that arrive with it
+//! A checked launch waits a few milliseconds for others, where any may arrive with it
 //! ([`pending`](crate::registry::pending)). The loop admits them together, takes one decision for all and answers.
 
 use crate::config::peer::Peer;
@@ -25,7 +25,7 @@ use crate::telemetry::Telemetry;
 use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice};
 use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::chain;
-use mapper_host::enforce::{Departure, Newcomer};
+use mapper_host::enforce::{Departure, Newcomer, ThreadMasks};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -162,7 +162,6 @@ pub(crate) fn admit(
         RuntimeChoice::Off => None,
     };
     let own_mask = mask_of_launch(peer.pid, request.pid, registry, machine);
-    let most_cpus = most_cpus(peer.pid, request.pid, registry, machine);
     let id = registry.new_id();
     let newcomer = Newcomer {
         app: id,
@@ -185,6 +184,7 @@ pub(crate) fn admit(
         }
         return Err(no_process(request.pid));
     }
+    let most_cpus = most_cpus(request.pid, own_mask.as_ref(), registry, machine);
     if partition == Partition::Isolated
         && let Err(error) = machine.enforcer.isolate(id)
     {
@@ -218,17 +218,26 @@ pub(crate) fn admit(
     })
 }
 
-/// On how many CPUs a program could run if it had the machine alone: its mask, before it is confined, may leave some out.
-fn most_cpus(launcher: u32, first: u32, registry: &Registry, machine: &Machine) -> u32 {
-    let all = &machine.usable;
-    // From within a managed application it inherits CPUs that come from mapper.
-    if application_of(launcher, registry, machine).is_some() {
-        return all.len();
+/// On how many CPUs a program could run if it had the machine alone. Its own mask may leave some out: this one, or what
+/// the kernel shows of it in a group that has no set yet, except the CPUs that others have in isolation.
+fn most_cpus(first: u32, own_mask: Option<&CpuSet>, registry: &Registry, machine: &Machine) -> u32 {
+    let mut left_out = match own_mask {
+        Some(mask) => machine.usable.difference(mask),
+        None if machine.enforcer.capabilities().masks == ThreadMasks::Intersected => {
+            let mask = machine.proc.cpus_allowed(first);
+            mask.map_or_else(|_| CpuSet::new(), |mask| machine.usable.difference(&mask))
+        }
+        None => CpuSet::new(),
+    };
+    for app in &registry.apps {
+        if app.record.partition == Partition::Isolated {
+            left_out = left_out.difference(&app.effective);
+        }
     }
-    let inherited = machine.proc.cpus_allowed(first).unwrap_or_default();
-    match inherited.is_disjoint(all) {
-        true => all.len(),
-        false => inherited.intersection(all).len(),
+    let (all, left_out) = (machine.usable.len(), left_out.len());
+    match left_out < all {
+        true => all - left_out,
+        false => all,
     }
 }
 
