@@ -111,7 +111,7 @@ fn a_program_that_waits_by_hand_again_and_again_is_sent_back_to_real_teams() {
 fn threads_that_hand_work_to_each_other_by_spinning_take_turns_of_microseconds_on_one_cpu() {
     turn::alone();
     let program = Program::new(Compiler::Gcc, "handing_over.c");
-    let times = |outcome: &Outcome| outcome.output().trim().parse::<u64>().unwrap();
+    let times = |outcome: &Outcome| numbers(outcome)[0];
     let turns = in_two_of_three(
         || {
             on_one_cpu(|| {
@@ -121,6 +121,27 @@ fn threads_that_hand_work_to_each_other_by_spinning_take_turns_of_microseconds_o
             })
         },
         |[managed, plainly]| *managed > 4 * plainly,
+    );
+    assert!(turns.is_ok(), "{turns:?}");
+}
+
+/// The numbers that a program printed.
+fn numbers(outcome: &Outcome) -> Vec<u64> {
+    let words = outcome.output().split_whitespace();
+    words.map(|word| word.parse().unwrap()).collect()
+}
+
+#[test]
+fn threads_that_took_turns_on_several_cpus_may_run_on_all_of_them_afterwards() {
+    turn::alone();
+    let program = Program::new(Compiler::Gcc, "handing_over.c");
+    let turns = in_two_of_three(
+        || {
+            let plainly = program.run_plainly(&["3", "4"], &[("OMP_WAIT_POLICY", "passive")]);
+            let mut managed = program.managed().threads(4).virtually(2).args(&["3", "4"]);
+            [numbers(&managed.run()), numbers(&plainly)]
+        },
+        |[managed, plainly]| managed[0] > 2 * plainly[0] && managed[1] == 0,
     );
     assert!(turns.is_ok(), "{turns:?}");
 }

@@ -114,6 +114,7 @@ fn watch_anew(mut watch: impl FnMut(), give_up: impl Fn()) {
 
 fn start() -> bool {
     extern "C" fn run(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
+        kernel::wake_in_time();
         BEGUN.store(1, Ordering::Release);
         kernel::futex_wake(&BEGUN, 1);
         watch_anew(look_until_the_end, || give_up(TeamsOff::Unwatched));
@@ -331,7 +332,7 @@ fn rest(watched: &[Watched], now: Instant) {
     };
     let may_wait = has_given_up() || watched.iter().any(lent_long_ago);
     let is_awake = |lead: &&Member| Slept::now(lead.os_thread()) == Slept::No;
-    let lead = region::leads().next().filter(|_| may_wait).filter(is_awake);
+    let lead = may_wait.then(|| region::leads().find(is_awake)).flatten();
     let Some(turns) = lead.and_then(|lead| Turns::of(region::size(), lead.os_thread())) else {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
         return;

@@ -5,10 +5,26 @@
 //! has run less. So the watcher visits each CPU every 50 µs. Two threads that hand 20 µs of work to each other on one CPU
 //! take 2 to 3 times as long as one thread then, and 100 to 200 times without.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use super::kernel;
 
-/// How long the watcher rests between visits; timers come some 50 µs late (`prctl(PR_SET_TIMERSLACK)`).
-pub(super) const REST_NS: i64 = 1_000;
+/// How long the watcher rests between visits. Its timers come in time: see [`kernel::wake_in_time`].
+pub(super) const REST_NS: i64 = 50_000;
+
+/// By what the program is confined, as far as is known ([`Confined`]).
+static CONFINED: AtomicU32 = AtomicU32::new(Confined::Unknown as u32);
+
+/// What says on which CPUs the program runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Confined {
+    Unknown,
+    /// A control group: a thread that asks for all CPUs gets those of the program, and follows when they change.
+    ByGroup,
+    /// A mask of each thread.
+    ByMasks,
+}
 
 /// The CPUs of a program that needs turns.
 pub(super) struct Turns {
@@ -53,20 +69,33 @@ impl Turns {
 }
 
 impl Drop for Turns {
-    /// The calling thread may run on the program's CPUs again. Where a control group confines the program all CPUs are
-    /// asked for, since a thread that asked for some would get no others when the group does.
+    /// The calling thread may run on the program's CPUs again.
     fn drop(&mut self) {
         if self.count < 2 {
             return;
         }
-        kernel::set_own_affinity(&kernel::every_cpu());
         let cpus = kernel::affinity(self.thread).unwrap_or(self.cpus);
-        let is_right = kernel::affinity(0).is_some_and(|own| {
-            // SAFETY: reads both sets.
-            unsafe { libc::CPU_EQUAL(&own, &cpus) }
-        });
-        if !is_right {
+        let known = CONFINED.load(Ordering::Relaxed);
+        if known == Confined::ByMasks as u32 {
             kernel::set_own_affinity(&cpus);
+            return;
         }
+        let every = kernel::every_cpu();
+        kernel::set_own_affinity(&every);
+        if known == Confined::ByGroup as u32 {
+            return;
+        }
+        // SAFETY: reads both sets.
+        let is_right = |own| unsafe { libc::CPU_EQUAL(&own, &cpus) };
+        let confined = match kernel::affinity(0).is_some_and(is_right) {
+            // With all CPUs of the machine it shows nothing.
+            true if kernel::cpu_count() <= self.count => Confined::Unknown,
+            true => Confined::ByGroup,
+            false => {
+                kernel::set_own_affinity(&cpus);
+                Confined::ByMasks
+            }
+        };
+        CONFINED.store(confined as u32, Ordering::Relaxed);
     }
 }
