@@ -4,8 +4,8 @@
 native code, so none of its pools is at work. A matrix product, or a fit that is one call of a library, ends with the
 threads with which it began.
 
-*What.* Only what is loaded. Where the shim adapts OpenMP's teams (``--teams follow`` or ``virtual``), OpenMP and
-PyTorch are left to it: a number set here would count as the program's own request.
+*What.* Only what is loaded. Where the shim adapts teams, OpenMP is left to it: a number set here would count as the
+program's own request. Under ``virtual`` that is libgomp, with the PyTorch that uses it; under ``follow`` all OpenMP.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ from ._library import LIBRARY
 
 #: The most CPUs that joblib's and loky's `n_jobs=-1` stand for.
 _JOBLIB = "LOKY_MAX_CPU_COUNT"
+
+
+def _is_adapted(openmp: dict[str, Any], teams: str) -> bool:
+    """Whether the shim adapts the teams of this OpenMP runtime."""
+    return teams == "follow" or (teams == "virtual" and openmp["prefix"] == "libgomp")
 
 
 class Following:
@@ -63,11 +68,12 @@ class Following:
         count = max(1, min(count, self._most or count))
         own = self._joblib_before or ""
         os.environ[_JOBLIB] = str(min(count, int(own)) if own.isdigit() and int(own) else count)
-        has_fixed_teams = os.environ.get("MAPPER_TEAMS", "fixed") == "fixed"
+        teams = os.environ.get("MAPPER_TEAMS", "fixed")
+        has_fixed_teams = teams == "fixed"
         # Not imported here: a module that is being imported has not all of its names yet.
         control: Any = sys.modules.get("threadpoolctl")
         if hasattr(control, "threadpool_limits"):
-            pools = [pool for pool in control.threadpool_info() if has_fixed_teams or pool["user_api"] == "blas"]
+            pools = [pool for pool in control.threadpool_info() if pool["user_api"] == "blas" or not _is_adapted(pool, teams)]
             for pool in pools:
                 self._names[pool["filepath"]] = pool["internal_api"]
             now = {pool["filepath"]: pool["num_threads"] for pool in pools}
