@@ -7,8 +7,8 @@
 //!
 //! ARCHITECTURE.md says what each folder holds.
 //!
-//! *Modes.* Under `fixed` (the default) teams are never changed. Under `follow` an outermost region of unspecified size
-//! gets as many threads as the program has CPUs, with the exceptions that `team_size` lists. Under `virtual` outermost
+//! *Modes.* Under `fixed` teams are never changed. Under `follow` an outermost region of unspecified size
+//! gets as many threads as the program has CPUs, with the exceptions that `team_size` lists. Under `virtual` (the default where libgomp may be used) outermost
 //! regions of libgomp have virtual teams, where [`mapper_virtual_team`] admits them. Without a valid page every call
 //! passes through.
 //!

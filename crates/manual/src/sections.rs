@@ -171,8 +171,8 @@ fn examples(name: &str) -> Vec<Entry> {
                 "The same with a stronger promise, on 2 CPUs at least.",
             ),
             entry(
-                "mapper run --teams auto --report -- ./solver",
-                "An OpenMP program whose teams follow where that was checked, with a report at the end.",
+                "mapper run --teams follow --report -- ./solver",
+                "An OpenMP program whose teams are as large as the CPUs that it has at each region, with a report at the end.",
             ),
         ],
         "mapperctl" => vec![

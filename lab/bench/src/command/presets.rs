@@ -30,7 +30,7 @@ pub(crate) struct Demo {
     /// The pairs to run, separated by commas [default: all]
     #[arg(long, value_name = "PAIR", value_delimiter = ',')]
     pairs: Vec<String>,
-    /// The settings to compare, separated by commas [default: plain, passive, static, fixed, follow, virtual]
+    /// The settings to compare, separated by commas [default: plain, passive, static, mapper, fixed, follow]
     #[arg(long, value_name = "SETTING", value_delimiter = ',')]
     settings: Vec<String>,
     /// One repetition of short runs: shows that everything works, but measures badly
