@@ -31,7 +31,7 @@ use super::gate::Visits;
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
-use super::turns::{self, Turns};
+use super::turns::{Pace, Turns};
 use super::{attendants, carrier, kernel, quiet_thread};
 
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -53,6 +53,9 @@ const WITHOUT_TURNS: Duration = Duration::from_millis(50);
 const IDLE_LOOKS: u32 = 40;
 /// How often the watcher begins at most: each panic costs the program a message.
 const WATCHES: u32 = 3;
+
+/// How many regions were to be watched.
+static REGIONS: AtomicU32 = AtomicU32::new(0);
 
 static WATCHER: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
@@ -76,6 +79,9 @@ pub(super) fn stands_by() -> bool {
 /// A region with more members than carriers begins; [`region::leads`] has them already.
 #[inline(always)]
 pub(super) fn watch() {
+    // Only its owner writes it.
+    let regions = REGIONS.load(Ordering::Relaxed);
+    REGIONS.store(regions.wrapping_add(1), Ordering::Relaxed);
     // The watcher has a fence for both sides; see where it goes to sleep.
     compiler_fence(Ordering::SeqCst);
     if WATCHER.load(Ordering::Relaxed) != AWAKE {
@@ -274,11 +280,12 @@ impl Budget {
 fn look_until_the_end() {
     let mut watched: Vec<Watched> = vec![Watched::default(); MOST_MEMBERS as usize];
     let mut budget = Budget::new(Instant::now());
+    let mut pace = Pace::default();
     let mut idle_looks = 0;
     let mut now = Instant::now();
     loop {
         let before = now;
-        rest(&watched, now);
+        rest(&watched, now, &mut pace);
         if WATCHER.load(Ordering::Acquire) == ENDING {
             return;
         }
@@ -325,7 +332,7 @@ fn look_until_the_end() {
 }
 
 /// Waits until the next look. Meanwhile OS threads that wait for one another have turns, where they need them.
-fn rest(watched: &[Watched], now: Instant) {
+fn rest(watched: &[Watched], now: Instant, pace: &mut Pace) {
     let lent_long_ago = |of_lead: &Watched| {
         let lent = of_lead.pending.map(|pending| pending.stuck.until);
         lent.is_some_and(|lent| now.saturating_duration_since(lent) >= WITHOUT_TURNS)
@@ -337,12 +344,13 @@ fn rest(watched: &[Watched], now: Instant) {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
         return;
     };
+    let rest_ns = pace.rest_ns(REGIONS.load(Ordering::Relaxed));
     while region::leads().next().is_some()
         && WATCHER.load(Ordering::Relaxed) == AWAKE
         && now.elapsed() < INTERVAL
     {
         turns.visit();
-        kernel::futex_wait_for(&WATCHER, AWAKE, turns::REST_NS);
+        kernel::futex_wait_for(&WATCHER, AWAKE, rest_ns);
     }
 }
 
