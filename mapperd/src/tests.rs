@@ -8,6 +8,7 @@ use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
 use crate::machine::observe::left_by_operator;
 use crate::machine::process;
 use crate::registry::pending::{Launch, Pending};
+use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
 use crate::requests::{history, launch, report, terms};
 use mapper_control::Reply;
@@ -65,7 +66,13 @@ fn launch_of(machine: &FakeMachine, process: u32) -> Launch {
     let (peer, config) = (user(), &machine.daemon.config);
     let name = AppName::new("any").unwrap();
     let request = LaunchRequest::new(FIRST_PROCESS, ["any"], Wishes::named(name));
-    let settlement = terms::settle(&config.programs, &config.shipped_programs, &peer, &request);
+    let settlement = terms::settle(
+        &config.programs,
+        &config.shipped_programs,
+        &peer,
+        &request,
+        EarlierRun::Nothing,
+    );
     Launch {
         peer,
         request,

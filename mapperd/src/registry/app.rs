@@ -5,7 +5,8 @@ use crate::registry::accounting::Accounting;
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
 use crate::registry::process::Process;
-use crate::registry::provenance::Provenance;
+use crate::registry::provenance::{Build, Provenance, WAITED_BY_SPINNING};
+use mapper_abi::TeamsOff;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, PlannedApp};
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,20 @@ impl App {
             (Some(mask), Some(limit)) => Some(mask.intersection(limit)),
             (mask, limit) => mask.as_ref().or(limit.as_ref()).cloned(),
         }
+    }
+
+    /// Which program it is, if its threads wait for one another by spinning, now or in an earlier run.
+    pub(crate) fn spins(&self) -> Option<Build> {
+        let record = &self.record;
+        let report = self.page.as_ref().map(|page| page.reader.report());
+        let is_seen = report.is_some_and(|report| report.teams_off == Some(TeamsOff::Stalled));
+        let is_known = record.provenance.teams_by == WAITED_BY_SPINNING;
+        let program = record
+            .provenance
+            .program
+            .as_ref()
+            .filter(|_| is_seen || is_known);
+        program?.build(&record.command)
     }
 
     /// Why decisions leave it where it is, if they do.

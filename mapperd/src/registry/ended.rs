@@ -2,6 +2,7 @@
 
 use crate::config::accounts::Accounts;
 use crate::registry::app::{App, AppRecord};
+use crate::registry::provenance::Build;
 use mapper_control::schema::Account;
 use mapper_model::{AppId, AppName, Qos};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ pub(crate) struct Ended {
     pub(crate) account: Account,
     pub(crate) exit_status: Option<u8>,
     pub(crate) ended_ns: u64,
+    /// Which program it was, if its threads waited for one another by spinning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spun: Option<Build>,
 }
 
 impl Ended {
@@ -58,6 +62,7 @@ impl Ended {
             account: accounting.clone().finished(spec.qos),
             exit_status: app.exit_status,
             ended_ns: now_ns,
+            spun: app.spins(),
         }
     }
 }
@@ -129,10 +134,10 @@ impl EndedApps {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn ended(app: u64, uid: u32) -> Ended {
+    pub(crate) fn ended(app: u64, uid: u32) -> Ended {
         Ended {
             app: AppId(app),
             name: AppName::new("any").unwrap(),
@@ -144,6 +149,7 @@ mod tests {
             account: Account::default(),
             exit_status: None,
             ended_ns: app,
+            spun: None,
         }
     }
 

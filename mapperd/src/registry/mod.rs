@@ -12,8 +12,10 @@ pub(crate) mod provenance;
 use crate::config::accounts::Accounts;
 use app::{App, Lease};
 use ended::EndedApps;
+use mapper_control::schema::Program;
 use mapper_model::{AppId, AppName, CpuSet};
 use pending::{Pending, Unanswered};
+use provenance::{EarlierRun, StartedFile};
 use std::collections::{BTreeSet, HashSet};
 
 #[derive(Debug)]
@@ -77,6 +79,29 @@ impl Registry {
         self.may_have_ended.extend(apps);
     }
 
+    /// What runs of this program by this user have shown.
+    pub(crate) fn earlier_run(
+        &self,
+        uid: u32,
+        program: Option<&Program>,
+        command: &str,
+    ) -> EarlierRun {
+        let build = program.and_then(|program| StartedFile::from(program).build(command));
+        let Some(build) = build else {
+            return EarlierRun::Nothing;
+        };
+        let mut apps = self.apps.iter();
+        let runs = apps
+            .any(|app| app.record.requested_by() == uid && app.spins().as_ref() == Some(&build));
+        let mut ended = self.ended.latest();
+        let mut ran =
+            || ended.any(|ended| ended.requested_by == uid && ended.spun.as_ref() == Some(&build));
+        match runs || ran() {
+            true => EarlierRun::WaitedBySpinning,
+            false => EarlierRun::Nothing,
+        }
+    }
+
     pub(crate) fn is_pending(&self, pid: u32) -> bool {
         let mut pending = self.pending.iter();
         pending.any(|pending| pending.launch.request.pid == pid)
@@ -114,5 +139,32 @@ impl Registry {
             AppName::from_lossy(&format!("{stem}{suffix}"))
         });
         numbered.find(|name| !taken(name)).unwrap_or(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_waited_by_spinning_is_known_to_its_user_by_its_build() {
+        let program = |id: &str| Program {
+            path: "/p".to_owned(),
+            build_id: Some(id.to_owned()),
+            ..Program::default()
+        };
+        let mut registry = Registry::new();
+        let spun = StartedFile::from(&program("00ff")).build("p");
+        let ended = ended::tests::ended(1, 1000);
+        registry.ended.add(ended::Ended { spun, ..ended });
+        for (uid, id, command, known) in [
+            (1000, "00ff", "p", EarlierRun::WaitedBySpinning),
+            (1001, "00ff", "p", EarlierRun::Nothing),
+            (1000, "00fe", "p", EarlierRun::Nothing),
+            (1000, "00ff", "p 2", EarlierRun::Nothing),
+        ] {
+            let found = registry.earlier_run(uid, Some(&program(id)), command);
+            assert_eq!(found, known, "{uid} {id} {command}");
+        }
     }
 }

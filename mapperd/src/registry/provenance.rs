@@ -22,7 +22,29 @@ pub(crate) struct StartedFile {
     path: String,
     #[serde(default)]
     openmp: LinkedOpenMp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    build_id: Option<String>,
 }
+
+/// By what another launch of the same program is known.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Build {
+    id: String,
+    /// The command, where what counts is what the file runs (an interpreter).
+    command: Option<String>,
+}
+
+/// What an earlier run of the same program has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EarlierRun {
+    Nothing,
+    /// Its threads wait for one another by spinning, so that virtual teams were given up.
+    WaitedBySpinning,
+}
+
+/// Who decided the team mode, if [`EarlierRun::WaitedBySpinning`] did.
+pub(crate) const WAITED_BY_SPINNING: &str =
+    "its threads waited for one another by spinning in an earlier run";
 
 /// Characters of a path that are kept of each application, since a thousand of them are saved often.
 const PATH_KEPT: usize = 256;
@@ -36,7 +58,19 @@ impl From<&Program> for StartedFile {
         Self {
             path,
             openmp: program.openmp,
+            build_id: program.build_id.clone(),
         }
+    }
+}
+
+impl StartedFile {
+    /// Of a program that was started by this command, if its file has a build id.
+    pub(crate) fn build(&self, command: &str) -> Option<Build> {
+        let is_the_program = self.openmp == LinkedOpenMp::Libgomp;
+        Some(Build {
+            id: self.build_id.clone()?,
+            command: (!is_the_program).then(|| command.to_owned()),
+        })
     }
 }
 
@@ -61,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_path_is_cut() {
+    fn a_long_path_is_cut_and_an_interpreter_is_known_by_its_command() {
         let program = |path: &str| Program {
             path: path.to_owned(),
             ..Program::default()
@@ -69,6 +103,23 @@ mod tests {
         let kept = StartedFile::from(&program(&"/\u{e4}".repeat(2000)));
         assert_eq!(kept.path.chars().count(), PATH_KEPT + 1);
         assert!(kept.path.ends_with('…'));
+        let of = |openmp, command| {
+            let program = Program {
+                openmp,
+                build_id: Some("00ff".to_owned()),
+                ..program("/p")
+            };
+            StartedFile::from(&program).build(command)
+        };
+        assert_eq!(
+            of(LinkedOpenMp::Libgomp, "p 1"),
+            of(LinkedOpenMp::Libgomp, "p 2")
+        );
+        assert_ne!(
+            of(LinkedOpenMp::NotAtStart, "p 1"),
+            of(LinkedOpenMp::NotAtStart, "p 2")
+        );
+        assert_eq!(StartedFile::from(&program("/p")).build("p"), None);
         let saved_as_program = serde_json::to_value(program("/p")).unwrap();
         let read: StartedFile = serde_json::from_value(saved_as_program).unwrap();
         assert_eq!(read.path, "/p");

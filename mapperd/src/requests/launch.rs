@@ -44,11 +44,14 @@ pub(crate) fn check(
     let permit = Permit::of(&peer, settings);
     permit.check_caller(registry, machine)?;
     let process = check_process(&peer, request.pid, registry, machine)?;
+    let program = request.program.as_ref();
+    let earlier = registry.earlier_run(peer.uid, program, &request.command);
     let mut settlement = terms::settle(
         &settings.programs,
         &settings.shipped_programs,
         &peer,
         &request,
+        earlier,
     );
     permit.check_spec(request.wishes.qos, &mut settlement.spec)?;
     settlement.terms.max_cpus = settlement.spec.cpus.max();

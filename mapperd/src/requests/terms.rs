@@ -18,7 +18,7 @@
 use crate::config::peer::Peer;
 use crate::config::program_rules::{ProgramRule, ProgramRules};
 use crate::registry::pending::Settlement;
-use crate::registry::provenance::{Provenance, StartedFile};
+use crate::registry::provenance::{EarlierRun, Provenance, StartedFile, WAITED_BY_SPINNING};
 use mapper_control::schema::{
     BY_DEFAULT, LaunchRequest, LinkedOpenMp, Partition, RuntimeChoice, ShimFile, TeamsWish, Terms,
     Threads,
@@ -47,6 +47,7 @@ pub(crate) fn settle(
     shipped: &ProgramRules,
     peer: &Peer,
     request: &LaunchRequest,
+    earlier: EarlierRun,
 ) -> Settlement {
     let wishes = &request.wishes;
     let program = request.program.as_ref();
@@ -61,13 +62,14 @@ pub(crate) fn settle(
         _ => Interface::On,
     };
     let linked = program.map_or(LinkedOpenMp::default(), |program| program.openmp);
-    let (decided, decided_by) = decided.unwrap_or_else(|| {
-        let mode = match interface {
-            Interface::On => default_of(linked),
-            _ => TeamMode::Fixed,
-        };
-        (mode, BY_DEFAULT.to_owned())
-    });
+    let (decided, decided_by) =
+        decided.unwrap_or_else(|| match (interface, default_of(linked), earlier) {
+            (Interface::On, TeamMode::Virtual, EarlierRun::WaitedBySpinning) => {
+                (TeamMode::Fixed, WAITED_BY_SPINNING.to_owned())
+            }
+            (Interface::On, mode, _) => (mode, BY_DEFAULT.to_owned()),
+            _ => (TeamMode::Fixed, BY_DEFAULT.to_owned()),
+        });
     let served = interface == Interface::On && linked.serves(decided).is_ok();
     let teams = if served { decided } else { TeamMode::Fixed };
     let teams_by = match (interface, &found) {
@@ -160,7 +162,8 @@ mod tests {
     fn settled(operators: &str, shipped: &str, request: &LaunchRequest) -> Settlement {
         let rules = |text| try_rules(text).unwrap();
         let peer = Peer::of(1000, &[100]);
-        let settlement = settle(&rules(operators), &rules(shipped), &peer, request);
+        let earlier = EarlierRun::Nothing;
+        let settlement = settle(&rules(operators), &rules(shipped), &peer, request, earlier);
         assert_eq!(settlement.terms.teams, settlement.spec.teams);
         settlement
     }
@@ -225,6 +228,23 @@ mod tests {
             assert_eq!(settlement.terms.teams_by, BY_DEFAULT);
             assert_eq!(settlement.provenance.unserved_because(), None);
         }
+    }
+
+    #[test]
+    fn a_program_that_waited_by_spinning_has_fixed_teams_unless_somebody_says_otherwise() {
+        let none = try_rules("").unwrap();
+        let teams = |wish| {
+            let request = request(wish, LinkedOpenMp::Libgomp);
+            let earlier = EarlierRun::WaitedBySpinning;
+            settle(&none, &none, &Peer::of(1000, &[100]), &request, earlier).terms
+        };
+        let terms = teams(None);
+        assert_eq!(
+            (terms.teams, terms.threads),
+            (FIXED, Some(Threads::Allocated))
+        );
+        assert_eq!(terms.teams_by, WAITED_BY_SPINNING);
+        assert_eq!(teams(named(VIRTUAL)).teams, VIRTUAL);
     }
 
     #[test]
