@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_waited_by_spinning_has_fixed_teams_unless_somebody_says_otherwise() {
+    fn a_program_that_waited_by_spinning_has_fixed_teams_unless_others_are_asked_for() {
         let none = try_rules("").unwrap();
         let teams = |wish| {
             let request = request(wish, LinkedOpenMp::Libgomp);
