@@ -287,14 +287,18 @@ impl Daemon {
 
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
         let since = Instant::now();
-        // Its team keeps the size that it has at launch.
-        let keeps_size = launch.settlement.terms.threads == Some(Threads::Allocated);
         self.registry.pending.push(Pending {
             launch,
             reply,
             since,
         });
-        let soon = match keeps_size || self.arrivals.any() {
+        // Teams that keep the size that they have at launch.
+        let keeps_size = |pending: &&Pending| {
+            pending.launch.settlement.terms.threads == Some(Threads::Allocated)
+        };
+        let oldest = self.registry.pending.iter().find(keeps_size);
+        let least = oldest.map_or(since, |pending| pending.since + GATHER);
+        let soon = match self.arrivals.any() {
             true => since + GATHER,
             false => since,
         };
@@ -304,7 +308,7 @@ impl Daemon {
             ..
         } = &mut self.timing;
         let due = gather_until.map_or(soon, |until| until.max(soon));
-        *gathered = Some(gathered.map_or(due, |waiting| waiting.min(due)));
+        *gathered = Some(gathered.map_or(due, |waiting| waiting.min(due)).max(least));
     }
 
     /// Admits the launches that have waited and ends the applications that have no process left, decides once for all, and

@@ -115,6 +115,9 @@
 // Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
 #define MAPPER_TEAMS_OFF_KERNEL_STATE 21
 
+// Value of `teams_off`: virtual teams were given up, for threads waited for one another by spinning.
+#define MAPPER_TEAMS_OFF_SPUN 22
+
 // Value of `progress_kind`: the application reports work done.
 #define MAPPER_PROGRESS_WORK 1
 

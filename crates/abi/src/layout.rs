@@ -88,6 +88,8 @@ pub const TEAMS_OFF_UNWATCHED: u32 = 19;
 pub const TEAMS_OFF_BY_HANDLE: u32 = 20;
 /// Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
 pub const TEAMS_OFF_KERNEL_STATE: u32 = 21;
+/// Value of `teams_off`: virtual teams were given up, for threads waited for one another by spinning.
+pub const TEAMS_OFF_SPUN: u32 = 22;
 
 /// Value of `progress_kind`: the application reports work done.
 pub const PROGRESS_WORK: u32 = 1;

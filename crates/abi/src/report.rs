@@ -131,6 +131,11 @@ pub enum TeamsOff {
                      signals single threads (priority, CPU mask, prctl, pthread_kill)"
     )]
     KernelState = layout::TEAMS_OFF_KERNEL_STATE,
+    /// Threads waited for one another by spinning; virtual teams were given up.
+    #[strum(
+        to_string = "teams are not virtual any more: its threads wait for each other by spinning"
+    )]
+    Spun = layout::TEAMS_OFF_SPUN,
 }
 
 /// What an application reports about itself.

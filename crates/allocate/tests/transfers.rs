@@ -379,26 +379,29 @@ fn swapping(first: f64, second: f64) -> Curve {
 }
 
 #[test]
-fn a_program_that_tells_nothing_and_was_serial_for_five_seconds_gets_its_share_when_it_no_longer_is()
- {
-    let mut world = World::new(POLICY, machine(1, 8, 1));
-    world.arrive_with(linear(), |app| {
-        app.is_silent = true;
-        app.busy = Some(Box::new(|cpus, tick| match tick {
-            ..=7 => 1.0,
-            _ => f64::from(cpus),
-        }));
-    });
-    arrive(&mut world, 0.0);
-    world.intervals(5);
-    assert!(world.counts()[0] < 4, "{:?}", world.sentences());
-    world.intervals(10);
-    assert!(
-        world.counts()[0] >= 4,
-        "{:?} {:#?}",
-        world.counts(),
-        world.sentences()
-    );
+fn a_program_that_tells_nothing_keeps_the_promised_share_of_its_cpus_while_it_seems_serial() {
+    for cpus in [8, 32] {
+        let mut world = World::new(POLICY, machine(1, cpus, 1));
+        world.arrive_with(linear(), |app| {
+            app.is_silent = true;
+            app.busy = Some(Box::new(|cpus, tick| match tick {
+                ..=9 => 1.0,
+                _ => f64::from(cpus),
+            }));
+        });
+        arrive(&mut world, 0.0);
+        for _ in 0..40 {
+            world.interval();
+            let kept = f64::from(world.counts()[0]);
+            let promised = PROMISED * f64::from(cpus) / 2.0;
+            assert!(
+                kept >= promised,
+                "{:?} {:#?}",
+                world.counts(),
+                world.sentences()
+            );
+        }
+    }
 }
 
 #[test]

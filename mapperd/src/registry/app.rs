@@ -5,7 +5,7 @@ use crate::registry::accounting::Accounting;
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
 use crate::registry::process::Process;
-use crate::registry::provenance::{Build, Provenance, WAITED_BY_SPINNING};
+use crate::registry::provenance::{Build, Provenance};
 use mapper_abi::TeamsOff;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, PlannedApp};
@@ -115,17 +115,12 @@ impl App {
         }
     }
 
-    /// Which program it is, if its threads wait for one another by spinning, now or in an earlier run.
+    /// Which program it is, if its threads wait for one another by spinning.
     pub(crate) fn spins(&self) -> Option<Build> {
         let record = &self.record;
         let report = self.page.as_ref().map(|page| page.reader.report());
-        let is_seen = report.is_some_and(|report| report.teams_off == Some(TeamsOff::Stalled));
-        let is_known = record.provenance.teams_by == WAITED_BY_SPINNING;
-        let program = record
-            .provenance
-            .program
-            .as_ref()
-            .filter(|_| is_seen || is_known);
+        let spins = report.is_some_and(|report| report.teams_off == Some(TeamsOff::Spun));
+        let program = record.provenance.program.as_ref().filter(|_| spins);
         program?.build(&record.command)
     }
 

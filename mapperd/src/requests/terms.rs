@@ -62,14 +62,13 @@ pub(crate) fn settle(
         _ => Interface::On,
     };
     let linked = program.map_or(LinkedOpenMp::default(), |program| program.openmp);
-    let (decided, decided_by) =
-        decided.unwrap_or_else(|| match (interface, default_of(linked), earlier) {
-            (Interface::On, TeamMode::Virtual, EarlierRun::WaitedBySpinning) => {
-                (TeamMode::Fixed, WAITED_BY_SPINNING.to_owned())
-            }
-            (Interface::On, mode, _) => (mode, BY_DEFAULT.to_owned()),
-            _ => (TeamMode::Fixed, BY_DEFAULT.to_owned()),
-        });
+    let (decided, decided_by) = decided.unwrap_or_else(|| match (interface, earlier) {
+        (Interface::On, EarlierRun::Nothing) => (default_of(linked), BY_DEFAULT.to_owned()),
+        (Interface::On, EarlierRun::WaitedBySpinning) => {
+            (default_of(linked), WAITED_BY_SPINNING.to_owned())
+        }
+        _ => (TeamMode::Fixed, BY_DEFAULT.to_owned()),
+    });
     let served = interface == Interface::On && linked.serves(decided).is_ok();
     let teams = if served { decided } else { TeamMode::Fixed };
     let teams_by = match (interface, &found) {
@@ -84,6 +83,11 @@ pub(crate) fn settle(
     let by_rule = isolated.then_some(Partition::Isolated);
     let threads = rule.and_then(|rule| rule.threads);
     let schedule = rule.and_then(|rule| rule.schedule);
+    // A team that waits by spinning is best no larger than its CPUs.
+    let usual_threads = match teams_by == WAITED_BY_SPINNING {
+        true => Threads::Allocated,
+        false => Threads::by_default(teams),
+    };
     Settlement {
         spec: AppSpec {
             name: wishes.name.clone(),
@@ -101,9 +105,7 @@ pub(crate) fn settle(
         terms: Terms {
             teams,
             teams_by: teams_by.clone(),
-            threads: wishes
-                .threads
-                .or_rule(threads.or(Some(Threads::by_default(teams)))),
+            threads: wishes.threads.or_rule(threads.or(Some(usual_threads))),
             schedule: wishes.schedule.or_rule(schedule),
             max_cpus: wishes.cpus.max(),
         },
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_waited_by_spinning_has_fixed_teams_unless_others_are_asked_for() {
+    fn a_program_that_waited_by_spinning_has_a_team_for_its_cpus_unless_a_mode_is_asked_for() {
         let none = try_rules("").unwrap();
         let teams = |wish| {
             let request = request(wish, LinkedOpenMp::Libgomp);
@@ -241,10 +243,10 @@ mod tests {
         let terms = teams(None);
         assert_eq!(
             (terms.teams, terms.threads),
-            (FIXED, Some(Threads::Allocated))
+            (VIRTUAL, Some(Threads::Allocated))
         );
         assert_eq!(terms.teams_by, WAITED_BY_SPINNING);
-        assert_eq!(teams(named(VIRTUAL)).teams, VIRTUAL);
+        assert_eq!(teams(named(VIRTUAL)).threads, Some(Threads::All));
     }
 
     #[test]

@@ -166,12 +166,17 @@ fn clean_command(path: &Path) -> Command {
 /// Does some work on one CPU of the machine; programs that it starts stay there, whatever their allocation
 /// says.
 pub(crate) fn on_one_cpu<T>(work: impl FnOnce() -> T) -> T {
+    on_cpus(1, work)
+}
+
+/// The same with so many CPUs.
+pub(crate) fn on_cpus<T>(count: usize, work: impl FnOnce() -> T) -> T {
     // A child has the CPUs of the thread that starts it.
     let before = sched_getaffinity(None).unwrap();
-    let mut one = CpuSet::new();
-    let first = (0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
-    one.set(first.unwrap());
-    sched_setaffinity(None, &one).unwrap();
+    let mut some = CpuSet::new();
+    let all = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu));
+    all.take(count).for_each(|cpu| some.set(cpu));
+    sched_setaffinity(None, &some).unwrap();
     let result = work();
     sched_setaffinity(None, &before).unwrap();
     result

@@ -115,13 +115,6 @@ pub(super) fn wake_in_time() {
     unsafe { call(libc::SYS_prctl, [libc::PR_SET_TIMERSLACK as usize, 1, 0, 0]) };
 }
 
-/// How many CPUs of the machine are online; 1 where the C library does not say.
-pub(super) fn cpu_count() -> usize {
-    // SAFETY: takes a number.
-    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    usize::try_from(count).unwrap_or(1)
-}
-
 pub(super) const fn no_cpus() -> libc::cpu_set_t {
     // SAFETY: an array of numbers, for which zeroes are valid.
     unsafe { core::mem::zeroed() }

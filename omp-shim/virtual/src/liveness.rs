@@ -49,6 +49,8 @@ const FORGIVEN: u32 = 20;
 const COMPUTING_COUNTS: u32 = 10;
 /// How long members that were lent run beside their carriers before they get turns: the time may be needed for computing.
 const WITHOUT_TURNS: Duration = Duration::from_millis(50);
+/// Of so many carriers it is asked whether they sleep before the others get turns.
+const ASKED: usize = 4;
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
 /// How often the watcher begins at most: each panic costs the program a message.
@@ -211,6 +213,8 @@ struct Budget {
     doublings: u32,
     /// What was counted and has not been forgiven.
     spent: Duration,
+    /// What was counted for carriers that waited and had a CPU.
+    spun: Duration,
     /// Until when time has been forgiven.
     aged: Instant,
     /// Until when time has been counted.
@@ -228,6 +232,7 @@ impl Budget {
         Self {
             doublings: 0,
             spent: Duration::ZERO,
+            spun: Duration::ZERO,
             aged: now,
             counted: None,
         }
@@ -248,6 +253,14 @@ impl Budget {
         doubled
             .min(BUDGET.saturating_sub(self.spent))
             .max(FIRST_PATIENCE)
+    }
+
+    /// Why virtual teams are given up when it is used up.
+    fn reason(&self) -> TeamsOff {
+        match self.spun > BUDGET / 2 {
+            true => TeamsOff::Spun,
+            false => TeamsOff::Stalled,
+        }
     }
 
     /// A carrier was away, then was helped, with this outcome. Time that was counted before counts once.
@@ -295,7 +308,7 @@ fn look_until_the_end() {
             if settle(&mut of_lead.pending, &mut budget) == Prospect::RealTeams
                 && !region::give_up()
             {
-                attachment::report_teams_off(TeamsOff::Stalled);
+                attachment::report_teams_off(budget.reason());
             }
         }
         let patience = match has_given_up() {
@@ -339,12 +352,14 @@ fn rest(watched: &[Watched], now: Instant, pace: &mut Pace) {
     };
     let may_wait = has_given_up() || watched.iter().any(lent_long_ago);
     let is_awake = |lead: &&Member| Slept::now(lead.os_thread()) == Slept::No;
-    let lead = may_wait.then(|| region::leads().find(is_awake)).flatten();
+    let lead = may_wait
+        .then(|| region::leads().take(ASKED).find(is_awake))
+        .flatten();
     let Some(turns) = lead.and_then(|lead| Turns::of(region::size(), lead.os_thread())) else {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
         return;
     };
-    let rest_ns = pace.rest_ns(REGIONS.load(Ordering::Relaxed));
+    let rest_ns = pace.rest_ns(REGIONS.load(Ordering::Relaxed), has_given_up());
     while region::leads().next().is_some()
         && WATCHER.load(Ordering::Relaxed) == AWAKE
         && now.elapsed() < INTERVAL
@@ -366,7 +381,12 @@ fn settle(pending: &mut Option<Pending>, budget: &mut Budget) -> Prospect {
     if outcome != Outcome::Open {
         *pending = None;
     }
-    budget.spend(stuck, outcome)
+    let before = budget.spent;
+    let prospect = budget.spend(stuck, outcome);
+    if outcome == Outcome::Waited && slept == Slept::No {
+        budget.spun += budget.spent.saturating_sub(before);
+    }
+    prospect
 }
 
 /// Looks at one carrier, `now` and once `before`, and helps if it has been away for too long.

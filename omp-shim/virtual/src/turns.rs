@@ -8,7 +8,7 @@
 //! Threads that compute lose up to a tenth by such turns, and nothing tells them apart but that their regions do not end
 //! sooner. So the longer a region lasts, the longer the watcher rests ([`Pace`]).
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::kernel;
 
@@ -16,6 +16,8 @@ use super::kernel;
 const FIRST_REST_NS: i64 = 50_000;
 /// How often that is doubled at most: by then the kernel's own turns are as short.
 const MOST_DOUBLINGS: u32 = 6;
+/// The same for a program that has been seen to wait.
+const MOST_IF_SEEN_TO_WAIT: u32 = 2;
 /// After so many looks at the same region it is doubled.
 const LOOKS: u32 = 4;
 
@@ -28,29 +30,23 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For the time until the next look, while this region runs.
-    pub(super) fn rest_ns(&mut self, region: u32) -> i64 {
+    pub(super) fn rest_ns(&mut self, region: u32, was_seen_to_wait: bool) -> i64 {
         if region != self.region {
             *self = Self { region, looks: 0 };
         }
-        let doublings = (self.looks / LOOKS).min(MOST_DOUBLINGS);
+        let most = match was_seen_to_wait {
+            true => MOST_IF_SEEN_TO_WAIT,
+            false => MOST_DOUBLINGS,
+        };
+        let doublings = (self.looks / LOOKS).min(most);
         self.looks = self.looks.saturating_add(1);
         FIRST_REST_NS << doublings
     }
 }
 
-/// By what the program is confined, as far as is known ([`Confined`]).
-static CONFINED: AtomicU32 = AtomicU32::new(Confined::Unknown as u32);
-
-/// What says on which CPUs the program runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-enum Confined {
-    Unknown,
-    /// A control group: a thread that asks for all CPUs gets those of the program, and follows when they change.
-    ByGroup,
-    /// A mask of each thread.
-    ByMasks,
-}
+/// The program is confined by a mask of each thread, as far as is known; else by a control group, within which a thread
+/// that asks for all CPUs gets those of the program, and follows when they change.
+static BY_MASKS: AtomicBool = AtomicBool::new(false);
 
 /// The CPUs of a program that needs turns.
 pub(super) struct Turns {
@@ -101,28 +97,16 @@ impl Drop for Turns {
             return;
         }
         let cpus = kernel::affinity(self.thread).unwrap_or(self.cpus);
-        let known = CONFINED.load(Ordering::Relaxed);
-        if known == Confined::ByMasks as u32 {
-            kernel::set_own_affinity(&cpus);
-            return;
-        }
-        let every = kernel::every_cpu();
-        kernel::set_own_affinity(&every);
-        if known == Confined::ByGroup as u32 {
-            return;
-        }
-        // SAFETY: reads both sets.
-        let is_right = |own| unsafe { libc::CPU_EQUAL(&own, &cpus) };
-        let confined = match kernel::affinity(0).is_some_and(is_right) {
-            // With all CPUs of the machine it shows nothing.
-            true if kernel::cpu_count() <= self.count => Confined::Unknown,
-            true => Confined::ByGroup,
-            false => {
-                kernel::set_own_affinity(&cpus);
-                Confined::ByMasks
+        if !BY_MASKS.load(Ordering::Relaxed) {
+            kernel::set_own_affinity(&kernel::every_cpu());
+            // SAFETY: reads both sets.
+            let is_right = |own| unsafe { libc::CPU_EQUAL(&own, &cpus) };
+            if kernel::affinity(0).is_some_and(is_right) {
+                return;
             }
-        };
-        CONFINED.store(confined as u32, Ordering::Relaxed);
+            BY_MASKS.store(true, Ordering::Relaxed);
+        }
+        kernel::set_own_affinity(&cpus);
     }
 }
 
@@ -133,12 +117,13 @@ mod tests {
     #[test]
     fn turns_are_longer_the_longer_a_region_lasts_and_short_again_in_the_next_one() {
         let mut pace = Pace::default();
-        let rests: Vec<i64> = (0..40).map(|_| pace.rest_ns(7)).collect();
+        let rests: Vec<i64> = (0..40).map(|_| pace.rest_ns(7, false)).collect();
         assert!(rests.is_sorted());
         assert_eq!(
             [rests[0], rests[3], rests[4], rests[39]],
             [50_000, 50_000, 100_000, 3_200_000]
         );
-        assert_eq!(pace.rest_ns(8), FIRST_REST_NS);
+        assert_eq!(pace.rest_ns(8, true), FIRST_REST_NS);
+        assert_eq!((0..40).map(|_| pace.rest_ns(8, true)).max(), Some(200_000));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::outlook::{Expectations, Hints, Outlook};
 use super::rules::Rules;
-use super::tally::{Interval, Placed, RatePoint, Split, Tallies};
+use super::tally::{Interval, LEAST_SHARE, Placed, RatePoint, Split, Tallies};
 use mapper_model::{AppName, AppView, PerformanceSource, SerialPhase, SharingClass};
 use serde::{Deserialize, Serialize};
 
@@ -237,14 +237,19 @@ impl Learner {
         split
     }
 
-    /// Whether only the time without a parallel part says that it has none, and nothing would tell on one CPU that one
+    /// Whether only the time without a parallel part says that it has none, and nothing would tell how fast one is that
     /// begins.
     pub(crate) fn may_turn_parallel(&self) -> bool {
-        let parallel = |p: &RatePoint| p.width > PARALLEL;
+        // Of many CPUs the least share counts as several.
+        let least = |cpus: u32| 1.0 + 2.0 * LEAST_SHARE * (f64::from(cpus) - 1.0);
+        let parallel = |p: &RatePoint| p.width > PARALLEL.max(least(p.cpus));
         let own = self.tallies.split();
-        let shown = own.points.iter().chain(&own.reference).any(parallel);
+        let lives = [Some(&own), self.earlier.as_ref()].into_iter().flatten();
+        let shown = lives
+            .flat_map(|life| life.points.iter().chain(&life.reference))
+            .any(parallel);
         let tells = [PerformanceSource::Reported, PerformanceSource::Runtime];
-        !shown && self.earlier.is_none() && !self.source.is_some_and(|s| tells.contains(&s))
+        !shown && !self.source.is_some_and(|s| tells.contains(&s))
     }
 
     /// Whether its performance is progress that it or its runtime reports, and depends little on where it runs.

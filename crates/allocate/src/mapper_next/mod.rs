@@ -401,7 +401,9 @@ impl AllocationPolicy for MapperNext {
             };
             let mut owed = entitled[place];
             if learner.may_turn_parallel() {
-                owed.min = owed.min.max(2.min(owed.max));
+                // Nothing would tell that its promise is broken, so it keeps that share of its CPUs.
+                let kept = (app.spec.qos.get() * f64::from(owed.fair)).ceil() as u32;
+                owed.min = owed.min.max(kept.min(owed.max));
             }
             let candidate = Candidate {
                 outlook,

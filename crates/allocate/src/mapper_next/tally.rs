@@ -17,7 +17,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The least parallel share that is assumed, so that a serial program has a rate, too.
-const LEAST_SHARE: f64 = 0.01;
+pub(super) const LEAST_SHARE: f64 = 0.01;
 /// Intervals and scatter of the parallel share from which a mix is steady, and the distance of another one.
 const STEADY: f64 = 4.5;
 const STEADY_WITHIN: f64 = 0.1;

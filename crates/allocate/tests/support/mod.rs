@@ -36,9 +36,9 @@ pub struct App {
     pub serial: SerialPhase,
     /// The node where all its data are, if traffic is known by node.
     pub home: Option<u32>,
-    /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     /// Reports no progress: CPU time is all that is known of it.
     pub is_silent: bool,
+    /// CPUs it keeps busy, by what it holds, if its CPU time is known.
     pub busy: Option<Curve>,
     /// Share of the time in parallel regions, if its runtime tells.
     pub parallel: Option<Curve>,
