@@ -62,6 +62,7 @@ pub(crate) fn settle(
         _ => Interface::On,
     };
     let linked = program.map_or(LinkedOpenMp::default(), |program| program.openmp);
+    let spun = decided.is_none() && earlier == EarlierRun::WaitedBySpinning;
     let (decided, decided_by) = decided.unwrap_or_else(|| match (interface, earlier) {
         (Interface::On, EarlierRun::Nothing) => (default_of(linked), BY_DEFAULT.to_owned()),
         (Interface::On, EarlierRun::WaitedBySpinning) => {
@@ -84,7 +85,7 @@ pub(crate) fn settle(
     let threads = rule.and_then(|rule| rule.threads);
     let schedule = rule.and_then(|rule| rule.schedule);
     // A team that waits by spinning is best no larger than its CPUs.
-    let usual_threads = match teams_by == WAITED_BY_SPINNING {
+    let usual_threads = match spun {
         true => Threads::Allocated,
         false => Threads::by_default(teams),
     };

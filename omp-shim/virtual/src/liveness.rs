@@ -31,7 +31,7 @@ use super::gate::Visits;
 use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
-use super::turns::{Pace, Turns};
+use super::turns::{Pace, Seen, Turns};
 use super::{attendants, carrier, kernel, quiet_thread};
 
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -242,6 +242,7 @@ impl Budget {
     fn age(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.aged);
         self.spent = self.spent.saturating_sub(passed / FORGIVEN);
+        self.spun = self.spun.min(self.spent);
         self.aged = now;
         if self.spent.is_zero() {
             self.doublings = self.doublings.min(DOUBLINGS_FOR_COMPUTING);
@@ -359,7 +360,11 @@ fn rest(watched: &[Watched], now: Instant, pace: &mut Pace) {
         kernel::futex_wait_for(&WATCHER, AWAKE, INTERVAL.as_nanos() as i64);
         return;
     };
-    let rest_ns = pace.rest_ns(REGIONS.load(Ordering::Relaxed), has_given_up());
+    let seen = match has_given_up() {
+        true => Seen::Waiting,
+        false => Seen::Nothing,
+    };
+    let rest_ns = pace.rest_ns(REGIONS.load(Ordering::Relaxed), seen);
     while region::leads().next().is_some()
         && WATCHER.load(Ordering::Relaxed) == AWAKE
         && now.elapsed() < INTERVAL

@@ -21,6 +21,14 @@ const MOST_IF_SEEN_TO_WAIT: u32 = 2;
 /// After so many looks at the same region it is doubled.
 const LOOKS: u32 = 4;
 
+/// What the threads of a program have been seen to do.
+#[derive(Clone, Copy)]
+pub(super) enum Seen {
+    Nothing,
+    /// They waited for one another, so that virtual teams were given up.
+    Waiting,
+}
+
 /// How long the watcher rests between visits: the longer, the longer the present region lasts.
 #[derive(Default)]
 pub(super) struct Pace {
@@ -30,13 +38,13 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For the time until the next look, while this region runs.
-    pub(super) fn rest_ns(&mut self, region: u32, was_seen_to_wait: bool) -> i64 {
+    pub(super) fn rest_ns(&mut self, region: u32, seen: Seen) -> i64 {
         if region != self.region {
             *self = Self { region, looks: 0 };
         }
-        let most = match was_seen_to_wait {
-            true => MOST_IF_SEEN_TO_WAIT,
-            false => MOST_DOUBLINGS,
+        let most = match seen {
+            Seen::Waiting => MOST_IF_SEEN_TO_WAIT,
+            Seen::Nothing => MOST_DOUBLINGS,
         };
         let doublings = (self.looks / LOOKS).min(most);
         self.looks = self.looks.saturating_add(1);
@@ -117,13 +125,16 @@ mod tests {
     #[test]
     fn turns_are_longer_the_longer_a_region_lasts_and_short_again_in_the_next_one() {
         let mut pace = Pace::default();
-        let rests: Vec<i64> = (0..40).map(|_| pace.rest_ns(7, false)).collect();
+        let rests: Vec<i64> = (0..40).map(|_| pace.rest_ns(7, Seen::Nothing)).collect();
         assert!(rests.is_sorted());
         assert_eq!(
             [rests[0], rests[3], rests[4], rests[39]],
             [50_000, 50_000, 100_000, 3_200_000]
         );
-        assert_eq!(pace.rest_ns(8, true), FIRST_REST_NS);
-        assert_eq!((0..40).map(|_| pace.rest_ns(8, true)).max(), Some(200_000));
+        assert_eq!(pace.rest_ns(8, Seen::Waiting), FIRST_REST_NS);
+        assert_eq!(
+            (0..40).map(|_| pace.rest_ns(8, Seen::Waiting)).max(),
+            Some(200_000)
+        );
     }
 }
