@@ -114,6 +114,17 @@ pub enum Resizing {
     Never,
 }
 
+/// Whether others may use the CPUs of an application while it is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lending {
+    /// They may until it has something to do again.
+    #[default]
+    WhenIdle,
+    /// Its CPUs stay its own (`--no-lend`).
+    Never,
+}
+
 /// What the OpenMP shim may do with the teams of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -249,6 +260,9 @@ pub struct AppSpec {
     /// Whether its allocation may change.
     #[serde(default)]
     pub resizing: Resizing,
+    /// Whether others may use its CPUs while it is idle.
+    #[serde(default)]
+    pub lending: Lending,
     /// What the shim may do with its teams.
     #[serde(default)]
     pub teams: TeamMode,
@@ -263,6 +277,7 @@ impl AppSpec {
             weight: Weight::default(),
             cpus: CpuRange::default(),
             resizing: Resizing::default(),
+            lending: Lending::default(),
             teams: TeamMode::default(),
         }
     }

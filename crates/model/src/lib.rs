@@ -32,7 +32,7 @@ pub mod topology;
 
 pub use activity::Activity;
 pub use allocation::{Allocation, NodeShare, Placing, Share, Sharing, Transfer};
-pub use app::{AppName, AppSpec, CpuRange, Qos, Resizing, TeamMode, Weight};
+pub use app::{AppName, AppSpec, CpuRange, Lending, Qos, Resizing, TeamMode, Weight};
 pub use assignment::{Assignment, Shortage};
 pub use cpuset::CpuSet;
 pub use curve::{CurvePoint, PerformanceCurve};
@@ -43,7 +43,7 @@ pub use observation::{
     Reading, ReportedProgress, RuntimeProgress, SerialPhase, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};
-pub use plan::{Action, Plan, PlannedApp};
+pub use plan::{Action, Loan, Plan, PlannedApp};
 pub use profile::{
     Bottleneck, MemoryRate, NodeRate, Performance, PerformanceSource, PhaseChange, Profile, Rates,
     RegionPhase, SharingClass,

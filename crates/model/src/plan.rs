@@ -19,6 +19,29 @@ pub struct Plan {
     pub actions: Vec<Action>,
 }
 
+/// Whether CPUs of an application are also another's.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "loan")]
+pub enum Loan {
+    /// They are its own.
+    #[default]
+    None,
+    /// It is idle: others may use its CPUs until it has something to do. Both may run on them meanwhile.
+    Lends,
+    /// Some belong to idle applications.
+    Borrows {
+        /// Those CPUs: some of its own plan.
+        cpus: CpuSet,
+    },
+}
+
+impl Loan {
+    /// Whether there is none.
+    pub const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
 /// One application in a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PlannedApp {
@@ -28,6 +51,9 @@ pub struct PlannedApp {
     pub name: AppName,
     /// Its planned CPUs.
     pub cpus: CpuSet,
+    /// Whether some of them are also another's.
+    #[serde(default, skip_serializing_if = "Loan::is_none")]
+    pub loan: Loan,
     /// How they were chosen.
     pub strategy: Strategy,
     /// Its share, with the reasons.

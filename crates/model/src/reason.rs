@@ -38,6 +38,13 @@ pub enum Reason {
     Steady,
     /// It was idle in the last interval, which says nothing of its speed.
     Idle,
+    /// It is idle, and others may use its CPUs until it has something to do.
+    Lends,
+    /// It also uses CPUs of idle applications until those have something to do.
+    Borrows {
+        /// Those CPUs.
+        cpus: CpuSet,
+    },
     /// It tries another count.
     Exploring {
         /// From this count.
@@ -239,6 +246,11 @@ impl Reason {
             }
             Self::Steady => "steady".to_owned(),
             Self::Idle => "idle".to_owned(),
+            Self::Lends => "idle, lends its CPUs until it has work".to_owned(),
+            Self::Borrows { cpus } => format!(
+                "{} {cpus} borrowed from idle applications",
+                if cpus.len() == 1 { "CPU" } else { "CPUs" }
+            ),
             Self::Exploring {
                 from,
                 to,

@@ -4,7 +4,7 @@
 //! [`Severity::Error`] must not be enforced, a [`Severity::Warning`] is only odd. It runs in every debug
 //! build and test, and in the daemon before every enforcement.
 
-use mapper_model::{Action, AppId, CpuSet, Observation, Plan, Reason, Sharing};
+use mapper_model::{Action, AppId, CpuSet, Loan, Observation, Plan, Reason, Sharing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,6 +104,18 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
             }
             continue;
         }
+        if planned.loan == Loan::Lends && *cpus != observed.effective {
+            findings.error(format!(
+                "lends CPUs {}, but has {}",
+                listed(cpus),
+                listed(&observed.effective)
+            ));
+        }
+        if let Loan::Borrows { cpus: borrowed } = &planned.loan
+            && !borrowed.is_subset(cpus)
+        {
+            findings.error(format!("borrows CPUs {borrowed}, of which it has not all"));
+        }
         if cpus.is_empty() {
             findings.error("has no CPU");
         }
@@ -139,7 +151,8 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
             }
         }
         let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
-        if share.sharing == Sharing::Exclusive && cpus.len() > most {
+        let placed = share.sharing == Sharing::Exclusive && planned.loan != Loan::Lends;
+        if placed && cpus.len() > most {
             findings.warning(format!(
                 "has {} CPUs and asked for at most {most}",
                 cpus.len()
@@ -159,15 +172,16 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
     }
 }
 
-/// No CPU belongs to two applications that are placed unless both share the same slot, and the free CPUs
+/// No CPU belongs to two applications that are placed unless both share the same slot or one lends, and the free CPUs
 /// are those that no application has.
 fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, findings: &mut Findings) {
     let mut owned = CpuSet::new();
+    // Those of applications that decisions leave where they are.
     let mut fixed = CpuSet::new();
     let mut slots: BTreeMap<u32, &CpuSet> = BTreeMap::new();
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
         findings.app = Some(planned.app);
-        if observed.fixed.is_some() {
+        if observed.fixed.is_some() || planned.loan == Loan::Lends {
             fixed.insert_all(&planned.cpus);
             continue;
         }
@@ -268,7 +282,7 @@ fn check_actions(plan: &Plan, observation: &Observation, findings: &mut Findings
     let slots = plan
         .apps
         .iter()
-        .any(|a| a.share.sharing != Sharing::Exclusive);
+        .any(|a| a.share.sharing != Sharing::Exclusive || !a.loan.is_none());
     let mut promises = Promises::default();
     for set in now.values() {
         promises.add(set);
@@ -353,6 +367,7 @@ mod tests {
             app: AppId(id),
             name: name(id),
             cpus: set(cpus),
+            loan: Loan::None,
             strategy: Strategy::Linear,
             share: Share {
                 app: AppId(id),

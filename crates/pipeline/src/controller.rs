@@ -4,12 +4,13 @@ use crate::actions::{self, Move};
 use crate::allowed::Allowed;
 use crate::check::{Severity, check};
 use crate::explain::{AppExplanation, Decision, History};
+use crate::lending::{self, Idleness, Lenders};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accounting};
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed,
-    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Snapshot,
-    Strategy, Topology, Transfer,
+    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed, Lending,
+    Loan, MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share,
+    Snapshot, Strategy, Topology, Transfer, Trigger,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub struct PipelineConfig {
     pub map: PlacementConfig,
     /// Thresholds of the machine.
     pub machine: MachineProfile,
+    /// Whether others may use the CPUs of idle applications.
+    pub lending: Lending,
 }
 
 impl Default for PipelineConfig {
@@ -45,6 +48,7 @@ impl Default for PipelineConfig {
             allocate: AllocationConfig::default(),
             map: PlacementConfig::default(),
             machine: MachineProfile::default(),
+            lending: Lending::default(),
         }
     }
 }
@@ -84,6 +88,8 @@ pub struct ControllerState {
     monitor: CharacteriserState,
     allocation: PolicyState,
     apps: BTreeMap<AppId, Arc<Remembered>>,
+    #[serde(default)]
+    idleness: Idleness,
 }
 
 impl ControllerState {
@@ -114,6 +120,7 @@ pub struct Controller {
     allocation: Box<dyn AllocationPolicy>,
     mapping: Box<dyn PlacementPolicy>,
     apps: BTreeMap<AppId, Arc<Remembered>>,
+    idleness: Idleness,
 }
 
 impl Controller {
@@ -129,6 +136,7 @@ impl Controller {
             allocation,
             mapping,
             apps: BTreeMap::new(),
+            idleness: Idleness::default(),
             config,
             topology,
         })
@@ -164,18 +172,19 @@ impl Controller {
     /// Takes one decision.
     pub fn step(&mut self, observation: &Observation) -> Plan {
         let all = without_repeated_apps(observation);
-        let observation = without_fixed_apps(&all);
+        let observation = without(&all, |observed| observed.fixed.is_some());
         let usable = self.usable(&observation);
         self.monitor
             .observe(&observation, &self.topology, &self.config.machine);
         self.forget_those_that_left(&observation);
+        self.idleness.observe(&observation);
         let plan = if usable.is_empty() {
             self.stay(&observation)
         } else {
-            self.decide(&observation, &usable)
+            self.decide_without_lenders(&observation, &usable)
         };
         self.remember(&plan, observation.now_ns);
-        let plan = with_fixed_apps(plan, &all);
+        let plan = with(plan, &all, stays);
         if cfg!(debug_assertions) {
             let errors: Vec<String> = check(&plan, &all, &usable)
                 .iter()
@@ -192,19 +201,64 @@ impl Controller {
         plan
     }
 
-    fn decide(&mut self, observation: &Observation, usable: &CpuSet) -> Plan {
+    /// Decides for those that have something to do, on the CPUs of all.
+    fn decide_without_lenders(&mut self, observation: &Observation, usable: &CpuSet) -> Plan {
+        let planned = self.apps.values().map(|remembered| &remembered.planned);
+        let before = Lenders::before(planned);
+        let is_planned = |app| self.apps.contains_key(&app);
+        let lenders = match self.config.lending {
+            Lending::WhenIdle => Lenders::of(observation, usable, &self.idleness, is_planned),
+            Lending::Never => Lenders::default(),
+        };
+        let lent = Lent {
+            cpus: lenders.cpus_of_others(observation, &Lenders::default()),
+            returned: before.cpus_of_others(observation, &lenders),
+        };
+        let mut active = without(observation, |observed| lenders.contains(observed.app));
+        if lenders != before && active.trigger == Trigger::Interval {
+            // What was measured before the change is no sample of what follows.
+            active.to_mut().trigger = Trigger::Membership;
+        }
+        let plan = self.decide(&active, usable, &lent);
+        with(plan, observation, |observed| {
+            let remembered = self.apps.get(&observed.app)?;
+            let lends = lenders.contains(observed.app);
+            lends.then(|| lending::lent(observed, &remembered.planned))
+        })
+    }
+
+    fn decide(&mut self, observation: &Observation, usable: &CpuSet, lent: &Lent) -> Plan {
         let allowed = Allowed::of(observation, usable);
+        // Applications that lent may have lent the same CPUs: the first that is back has them.
+        let mut returned = lent.returned.clone();
         let held: Vec<CpuSet> = observation
             .apps
             .iter()
             .zip(&allowed.sets)
-            .map(|(observed, set)| self.held(observed, set.as_ref().unwrap_or(usable)))
+            .map(|(observed, set)| {
+                let held = self.held(observed, set.as_ref().unwrap_or(usable));
+                match self.lent_before(observed.app) {
+                    true => {
+                        let back = held.intersection(&returned);
+                        returned.remove_all(&back);
+                        back
+                    }
+                    false => held.difference(&lent.returned),
+                }
+            })
             .collect();
         // The monitor keeps its profiles in the order of the observation it has just taken in.
+        let mut profiles = Vec::with_capacity(observation.apps.len());
+        let mut apps = observation.apps.iter().peekable();
+        for profile in self.monitor.profiles() {
+            if apps.next_if(|app| app.app == profile.app).is_some() {
+                profiles.push(profile);
+            }
+        }
         let views: Vec<AppView<'_>> = observation
             .apps
             .iter()
-            .zip(self.monitor.profiles())
+            .zip(&profiles)
             .zip(held.iter().zip(&allowed.sets))
             .map(|((observed, profile), (held, set))| AppView {
                 app: observed.app,
@@ -249,7 +303,7 @@ impl Controller {
             .into_iter()
             .zip(placed)
             .zip(&observation.apps)
-            .zip(self.monitor.profiles())
+            .zip(&profiles)
             .map(|(((share, place), observed), profile)| {
                 free.remove_all(&place.cpus);
                 let mut share = share.with_reasons_of(&observed.spec, profile.activity);
@@ -257,6 +311,13 @@ impl Controller {
                     .explanation
                     .reasons
                     .extend(reason_of_allowed(observed, usable));
+                let loan = lending::borrowed(&place.cpus, &lent.cpus);
+                if let Loan::Borrows { cpus } = &loan {
+                    let reasons = &mut share.explanation.reasons;
+                    reasons.retain(|reason| !matches!(reason, Reason::TookFree { .. }));
+                    let cpus = cpus.clone();
+                    reasons.push(Reason::Borrows { cpus });
+                }
                 if allowed.confines() && !self.lies_by_node(&share, &place.cpus) {
                     share.by_node = None;
                 }
@@ -264,6 +325,7 @@ impl Controller {
                     app: share.app,
                     name: observed.spec.name.clone(),
                     cpus: place.cpus,
+                    loan,
                     strategy: place.strategy,
                     sentence: share.explanation.sentence(&name),
                     share,
@@ -320,6 +382,12 @@ impl Controller {
         } else {
             observed.effective.intersection(usable)
         }
+    }
+
+    /// Whether an application lends by the last plan.
+    fn lent_before(&self, app: AppId) -> bool {
+        let remembered = self.apps.get(&app);
+        remembered.is_some_and(|remembered| remembered.planned.loan == Loan::Lends)
     }
 
     fn remember(&mut self, plan: &Plan, now_ns: u64) {
@@ -394,6 +462,7 @@ impl Controller {
             monitor: self.monitor.state().clone(),
             allocation: self.allocation.save(),
             apps: self.apps.clone(),
+            idleness: self.idleness.clone(),
         }
     }
 
@@ -415,6 +484,7 @@ impl Controller {
         state.check_version()?;
         self.monitor.restore(state.monitor);
         self.apps = state.apps;
+        self.idleness = state.idleness;
         Ok(())
     }
 }
@@ -497,35 +567,59 @@ fn reason_of_allowed(observed: &AppObservation, usable: &CpuSet) -> Option<Reaso
     (!usable.is_subset(allowed)).then(|| Reason::Allowed { cpus: cpus() })
 }
 
-/// What policies decide about: all applications but those that stay where they are.
-fn without_fixed_apps(observation: &Observation) -> Cow<'_, Observation> {
-    let mut apps = observation.apps.iter();
-    if apps.all(|app| app.fixed.is_none()) {
-        return Cow::Borrowed(observation);
-    }
-    let mut observation = observation.clone();
-    observation.apps.retain(|app| app.fixed.is_none());
-    Cow::Owned(observation)
+/// CPUs that are, or were, another's for a while.
+struct Lent {
+    /// Those of applications that lend now.
+    cpus: CpuSet,
+    /// Those of applications that have lent until now, which are theirs alone again.
+    returned: CpuSet,
 }
 
-/// The plan with the applications that stay where they are, each in its place.
-fn with_fixed_apps(mut plan: Plan, observation: &Observation) -> Plan {
+/// The observation without these applications.
+fn without(
+    observation: &Observation,
+    leave_out: impl Fn(&AppObservation) -> bool,
+) -> Cow<'_, Observation> {
+    if !observation.apps.iter().any(&leave_out) {
+        return Cow::Borrowed(observation);
+    }
+    let apps = observation.apps.iter().filter(|app| !leave_out(app));
+    Cow::Owned(Observation {
+        apps: apps.cloned().collect(),
+        usable: observation.usable.clone(),
+        ..*observation
+    })
+}
+
+/// The plan with the applications that were left out, each in its place.
+fn with(
+    mut plan: Plan,
+    observation: &Observation,
+    entry: impl Fn(&AppObservation) -> Option<PlannedApp>,
+) -> Plan {
     if plan.apps.len() == observation.apps.len() {
         return plan;
     }
     let mut decided = plan.apps.into_iter();
     let free = &mut plan.free;
     let apps = observation.apps.iter().filter_map(|observed| {
-        let reason = match observed.fixed {
-            None => return decided.next(),
-            Some(Fixed::ByOperator) => Reason::SetByOperator,
-            Some(Fixed::ByLimit) => Reason::OutsideLimit,
+        let Some(planned) = entry(observed) else {
+            return decided.next();
         };
-        free.remove_all(&observed.effective);
-        Some(in_place(observed, "left in place", reason))
+        free.remove_all(&planned.cpus);
+        Some(planned)
     });
     plan.apps = apps.collect();
     plan
+}
+
+/// The entry of an application that nobody moves, if it is one.
+fn stays(observed: &AppObservation) -> Option<PlannedApp> {
+    let reason = match observed.fixed? {
+        Fixed::ByOperator => Reason::SetByOperator,
+        Fixed::ByLimit => Reason::OutsideLimit,
+    };
+    Some(in_place(observed, "left in place", reason))
 }
 
 /// The entry of an application that keeps what it has.
@@ -549,6 +643,7 @@ fn in_place(observed: &AppObservation, state: &str, reason: Reason) -> PlannedAp
             ..Share::default()
         },
         cpus,
+        loan: Loan::None,
     }
 }
 

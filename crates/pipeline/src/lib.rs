@@ -15,6 +15,7 @@ mod allowed;
 pub mod check;
 mod controller;
 mod explain;
+mod lending;
 pub mod pacing;
 mod policies;
 pub mod record;

@@ -9,8 +9,8 @@ use mapper_model::random::SplitMix64;
 use mapper_model::testing::{Machine, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
-    CpuSet, Event, Fixed, Observation, Qos, Reading, ReportedProgress, Resizing, RuntimeProgress,
-    SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger, Weight,
+    CpuSet, Event, Fixed, Lending, Loan, Observation, Qos, Reading, ReportedProgress, Resizing,
+    RuntimeProgress, SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger, Weight,
 };
 use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
@@ -36,6 +36,8 @@ struct Wild {
     /// Work done so far, and how it scales.
     done: f64,
     exponent: f64,
+    /// It does nothing, and reports that properly.
+    asleep: bool,
 }
 
 /// What an application may use: mostly everything, else some CPUs next to each other, or any.
@@ -67,6 +69,10 @@ fn spec(id: AppId, numbers: &mut SplitMix64) -> AppSpec {
             numbers,
             &[Resizing::Allowed, Resizing::Allowed, Resizing::Never],
         ),
+        lending: pick(
+            numbers,
+            &[Lending::WhenIdle, Lending::WhenIdle, Lending::Never],
+        ),
         ..AppSpec::named(AppName::new(&format!("app{}", id.0)).unwrap())
     }
 }
@@ -84,6 +90,11 @@ fn count(clock: u64, numbers: &mut SplitMix64) -> u64 {
 
 fn reading(app: &Wild, now_ns: u64, numbers: &mut SplitMix64) -> Reading {
     let mut reading = Reading::default();
+    if app.asleep {
+        reading.cpu_time_ns = Some(7);
+        reading.runnable_threads = Some(0);
+        return reading;
+    }
     if app.sane && numbers.below(12) > 0 {
         reading.reported = Some(ReportedProgress::Work {
             done: app.done,
@@ -203,6 +214,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
                     sane: numbers.below(3) > 0,
                     done: 0.0,
                     exponent: numbers.unit() * 1.4 - 0.2,
+                    asleep: false,
                 });
             }
         }
@@ -243,6 +255,9 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
             app.clock += u64::from(numbers.below(2_000_000_000)) * u64::from(app.effective.len());
             let rate = f64::from(app.effective.len()).powf(app.exponent);
             app.done += rate * (1.0 + 0.1 * numbers.unit());
+            if numbers.below(6) == 0 {
+                app.asleep = !app.asleep;
+            }
             if numbers.below(12 * rarer) == 0 {
                 // Something else than planned is in force.
                 app.effective = usable(&topology, numbers);
@@ -366,6 +381,11 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         }
         assert!(!app.cpus.is_empty() && app.cpus.is_subset(&usable));
         assert!(!app.sentence.is_empty());
+        if app.loan == Loan::Lends {
+            left_in_place.insert_all(&app.cpus);
+            assert!(plan.actions.iter().all(|action| action.app() != app.app));
+            continue;
+        }
         if app.share.sharing == Sharing::Exclusive {
             assert!(app.cpus.is_disjoint(&owned));
         } else {

@@ -10,7 +10,7 @@
 
 use mapper_model::random::SplitMix64;
 use mapper_model::{
-    Action, AppId, AppName, AppObservation, AppSpec, CpuSet, Observation, Plan, Reading,
+    Action, AppId, AppName, AppObservation, AppSpec, CpuSet, Loan, Observation, Plan, Reading,
     ReportedProgress, RuntimeProgress, Sharing, Topology, Trigger,
 };
 use mapper_pipeline::{Controller, Header, PipelineConfig, Severity, check, record};
@@ -28,6 +28,9 @@ pub struct App {
     pub effective: CpuSet,
     pub curve: Curve,
     pub done: f64,
+    /// CPU time used so far, if that is read.
+    pub cpu_time_ns: Option<u64>,
+    pub asleep: bool,
 }
 
 pub struct World {
@@ -109,6 +112,8 @@ impl World {
             effective: CpuSet::new(),
             curve,
             done: 0.0,
+            cpu_time_ns: None,
+            asleep: false,
         });
         id
     }
@@ -130,7 +135,9 @@ impl World {
         self.now_ns += SECOND_NS;
         for app in &mut self.apps {
             let cpus = app.effective.len();
-            if cpus > 0 {
+            if cpus > 0 && !app.asleep {
+                let used_ns = u64::from(cpus) * SECOND_NS;
+                app.cpu_time_ns = app.cpu_time_ns.map(|so_far| so_far + used_ns);
                 let normal = (0..12).map(|_| self.numbers.unit()).sum::<f64>() - 6.0;
                 app.done += ((app.curve)(cpus) * (1.0 + self.noise * normal)).max(0.0);
             }
@@ -166,6 +173,8 @@ impl World {
                         region,
                         ..RuntimeProgress::default()
                     }),
+                cpu_time_ns: app.cpu_time_ns,
+                runnable_threads: app.cpu_time_ns.map(|_| u32::from(!app.asleep)),
                 ..Reading::default()
             },
         });
@@ -215,10 +224,12 @@ impl World {
 /// Carries out the actions of a plan one by one; panics when a CPU is promised twice on the way
 /// though nobody has to jump.
 pub fn assert_no_cpu_is_promised_twice(observation: &Observation, plan: &Plan) {
+    let lends = plan.apps.iter().filter(|app| app.loan == Loan::Lends);
+    let lends: Vec<AppId> = lends.map(|app| app.app).collect();
     let mut now: BTreeMap<AppId, CpuSet> = observation
         .apps
         .iter()
-        .filter(|a| a.fixed.is_none())
+        .filter(|a| a.fixed.is_none() && !lends.contains(&a.app))
         .map(|a| (a.app, a.effective.clone()))
         .collect();
     let twice = |now: &BTreeMap<AppId, CpuSet>| {
