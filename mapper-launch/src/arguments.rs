@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser, ValueHint};
 use mapper_control::schema::{
     MemoryPolicy, Partition, RuntimeChoice, Schedule, TeamsWish, Threads, Wish, Wishes,
 };
-use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppName, CpuRange, Lending, Qos, Resizing, TeamMode, Weight};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -66,6 +66,10 @@ pub struct CommandLine {
     /// Keep the number of CPUs it starts with
     #[arg(long, help_heading = LIMITS)]
     no_resize: bool,
+
+    /// Keep its CPUs to itself even while it is idle
+    #[arg(long, help_heading = LIMITS)]
+    no_lend: bool,
 
     /// Sizes of its OpenMP teams [default: auto]
     #[arg(long, value_name = "MODE", value_parser = teams(), help_heading = OPENMP)]
@@ -245,6 +249,7 @@ impl Arguments {
                     true => Resizing::Never,
                     false => Resizing::Allowed,
                 },
+                lending: line.no_lend.then_some(Lending::Never),
                 teams: line.teams,
                 threads: Wish::of(line.threads),
                 schedule: Wish::of(line.schedule),

@@ -144,10 +144,15 @@ pub(crate) fn state(app: &AppStatus) -> String {
             "serial" => "in a serial part",
             "fair share" => "at its fair share",
             "sharing" => "shares its CPU",
+            "lends" => "idle, lends its CPUs",
             state => state,
         }
         .to_owned(),
     ];
+    parts.extend(app.borrowed.as_ref().map(|cpus| match cpus.len() {
+        1 => format!("borrows CPU {cpus}"),
+        _ => format!("borrows CPUs {cpus}"),
+    }));
     parts.extend(app.adopted.is_some().then(|| "adopted".to_owned()));
     let partition = app.partition.as_ref();
     let is_refused = partition.is_some_and(|p| p.in_force != Partition::Isolated);

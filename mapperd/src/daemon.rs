@@ -25,6 +25,7 @@ use crate::decider::Decider;
 use crate::interval;
 use crate::machine::Machine;
 use crate::machine::departure::let_go;
+use crate::machine::wake;
 use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
@@ -50,7 +51,7 @@ use mapper_control::schema::{
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
-use mapper_model::{AppId, Trigger};
+use mapper_model::{Activity, AppId, Trigger};
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -109,6 +110,8 @@ pub(crate) struct Timing {
     pub(crate) gathered: Option<Instant>,
     /// Until when what follows the last of these is gathered.
     gather_until: Option<Instant>,
+    /// When the applications that lend their CPUs are looked at.
+    next_look: Option<Instant>,
     /// When launches are answered that were not saved by then.
     answers_due: Option<Instant>,
     /// Since when there is nothing to manage.
@@ -152,6 +155,7 @@ impl Daemon {
                 () = self.store.has_tried() => self.answer_saved(),
                 () = at(self.timing.answers_due) => self.answer_saved(),
                 () = at(self.timing.next_interval) => self.interval_passed(),
+                () = at(self.timing.next_look) => self.look_at_lenders(),
                 () = &mut sign => sign.set(watchdog.sign()),
                 message = inbox.recv() => match message {
                     Some(message) => self.handle(message),
@@ -603,6 +607,18 @@ impl Daemon {
             &self.store,
             &mut self.telemetry,
         );
+        if self.registry.apps.iter().any(wake::lends) {
+            self.timing.next_look.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Decides at once if an application that lends its CPUs has something to do.
+    fn look_at_lenders(&mut self) {
+        let (found, next) = wake::look(&mut self.registry, &mut self.machine);
+        self.timing.next_look = next.map(|wait| Instant::now() + wait);
+        if found == Activity::Active {
+            self.membership_changed();
+        }
     }
 
     /// Reads which processes exist, where no decision does.

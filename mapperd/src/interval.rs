@@ -102,13 +102,14 @@ fn account(
 ) {
     // Nobody has come or left since.
     for ((app, floor), observed) in registry.apps.iter_mut().zip(floors).zip(&observation.apps) {
+        let held = app.held();
         let record = &mut app.record;
         let observed = Some(observed).filter(|o| o.app == record.id);
         let profile = observed.and_then(|o| decider.controller.profile(o.app));
         record.accounting.record(IntervalSample {
             now_ns: observation.now_ns,
             trigger: observation.trigger,
-            cpus: app.effective.len(),
+            held,
             used_cpu_ns: observed.and_then(|o| o.reading.cpu_time_ns),
             performance: profile.and_then(|profile| profile.performance),
             activity: profile.map_or(Activity::Active, |profile| profile.activity),

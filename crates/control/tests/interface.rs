@@ -9,8 +9,8 @@ use mapper_control::{
     SERVICE_DESCRIPTION,
 };
 use mapper_model::{
-    AppId, AppName, Bottleneck, CpuRange, CpuSet, Explanation, PerformanceSource, Qos, Reason,
-    RegionPhase, TeamMode, Weight,
+    AppId, AppName, Bottleneck, CpuRange, CpuSet, Explanation, Lending, PerformanceSource, Qos,
+    Reason, RegionPhase, TeamMode, Weight,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,6 +207,7 @@ fn launch() -> LaunchRequest {
     let wishes = Wishes {
         qos: Some(Qos::default()),
         cpus: CpuRange::new(1, Some(4)).unwrap(),
+        lending: Some(Lending::Never),
         teams: Some(TeamsWish::Named(TeamMode::Virtual)),
         threads: Wish::Asked(Threads::All),
         schedule: Wish::Environment,
@@ -310,6 +311,7 @@ fn status() -> Status {
             cpus: CpuSet::first(2),
             cpu_count: 2,
             fair_cpus: 2,
+            borrowed: Some(CpuSet::first(1)),
             qos: Qos::default(),
             weight: Weight::default(),
             min_cpus: 1,

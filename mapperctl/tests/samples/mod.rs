@@ -31,6 +31,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         cpu_count: cpus.len(),
         cpus,
         fair_cpus: 16,
+        borrowed: None,
         qos: Qos::default(),
         weight: Weight::default(),
         min_cpus: 1,

@@ -45,8 +45,6 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
     pub(crate) counters: Option<CounterChoice>,
-    /// The control socket.
-    pub(crate) socket: Option<PathBuf>,
     /// CPUs that are never assigned, such as "0-1".
     #[schemars(with = "Option<String>")]
     pub(crate) reserve: Option<CpuSet>,
@@ -60,6 +58,8 @@ pub(crate) struct ConfigFile {
     /// and of how readings are judged.
     pub(crate) expert: Expert,
     // The places of `expert`'s keys in earlier versions; see `former_places`.
+    #[schemars(skip)]
+    pub(crate) socket: Option<PathBuf>,
     #[schemars(skip)]
     pub(crate) overhead_budget: Option<OverheadBudget>,
     #[serde(deserialize_with = "parsed")]
@@ -96,6 +96,10 @@ pub(crate) struct Expert {
     /// interval is stretched. 0: whatever it takes.
     #[schemars(with = "Option<f64>")]
     pub(crate) overhead_budget: Option<OverheadBudget>,
+    /// Whether the CPUs of idle applications are lent to others.
+    pub(crate) lend: Option<bool>,
+    /// The control socket.
+    pub(crate) socket: Option<PathBuf>,
     /// Make control groups in this directory.
     pub(crate) cgroup_root: Option<PathBuf>,
     /// Where is kept what outlives a restart of the daemon.

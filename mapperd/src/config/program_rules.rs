@@ -47,6 +47,8 @@ pub(crate) struct ProgramRule {
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Whether it has its CPUs to itself, if the user may have that and the machine offers it.
     pub(crate) isolated: Option<bool>,
+    /// Whether others may use its CPUs while it is idle.
+    pub(crate) lend: Option<bool>,
 }
 
 /// A pattern for paths and names.
@@ -191,9 +193,10 @@ impl ProgramRule {
             || self.schedule.is_some()
             || self.qos.is_some()
             || self.runtime.is_some()
-            || self.isolated.is_some();
+            || self.isolated.is_some()
+            || self.lend.is_some();
         if !settles {
-            let why = "sets nothing; give teams, threads, schedule, qos, runtime or isolated";
+            let why = "sets nothing; give teams, threads, schedule, qos, runtime, isolated or lend";
             return Err(why.to_owned());
         }
         match (&self.path, &self.name, self.teams, self.runtime) {

@@ -116,7 +116,7 @@ pub(crate) fn first_outside(file: &ConfigFile) -> Option<Outside> {
 /// Paths are absolute, since it must not matter where the daemon was started.
 fn relative_path(file: &ConfigFile) -> Option<Outside> {
     let paths: [(&'static [&'static str], Option<&Path>); 5] = [
-        (&["socket"], file.socket.as_deref()),
+        (&["expert", "socket"], file.expert.socket.as_deref()),
         (&["expert", "state_dir"], file.expert.state_dir.as_deref()),
         (&["expert", "record"], file.expert.record.as_deref()),
         (

@@ -11,7 +11,7 @@ use anyhow::Context;
 use mapper_control::socket_path::{SYSTEM_SOCKET, Surroundings};
 use mapper_host::cpus::UsableCpus;
 use mapper_host::observe::Choice as CounterChoice;
-use mapper_model::CpuSet;
+use mapper_model::{CpuSet, Lending};
 use mapper_pipeline::{OverheadBudget, PipelineConfig};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,12 +129,16 @@ impl Settings {
             allocate: expert.allocate,
             map: expert.placement,
             machine: expert.machine,
+            lending: match expert.lend {
+                Some(false) => Lending::Never,
+                Some(true) | None => Lending::WhenIdle,
+            },
         };
         let usual_socket = || match audience {
             Audience::Everybody => SYSTEM_SOCKET.into(),
             Audience::Owner => Surroundings::of_process().user_socket(),
         };
-        let socket = args.socket.or(file.socket).unwrap_or_else(usual_socket);
+        let socket = args.socket.or(expert.socket).unwrap_or_else(usual_socket);
         let enforcer = args.enforcer.or(file.enforcer).unwrap_or(match audience {
             Audience::Everybody => EnforcerChoice::Auto,
             Audience::Owner => EnforcerChoice::Affinity,

@@ -25,7 +25,7 @@ pub(crate) fn let_go(
 ) -> Option<String> {
     let mut gone = registry.remove(app)?;
     let now_ns = machine.clock.now_ns();
-    gone.record.accounting.advance(now_ns, gone.effective.len());
+    gone.record.accounting.advance(now_ns, gone.held());
     registry
         .ended
         .add(Ended::now(&gone, &machine.accounts, now_ns));

@@ -8,6 +8,7 @@ pub(crate) mod profile;
 pub(crate) mod selection;
 pub(crate) mod sleep;
 pub(crate) mod surroundings;
+pub(crate) mod wake;
 pub(crate) mod watch;
 
 use crate::config::accounts::Accounts;

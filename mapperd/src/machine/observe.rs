@@ -1,12 +1,15 @@
 //! Reading everything that a decision is based on.
 
 use crate::machine::Machine;
+use crate::machine::wake;
 use crate::registry::Registry;
 use crate::registry::app::{App, CpuTimeSample, Standing};
 use crate::registry::page;
 use mapper_host::observe::Subject;
 use mapper_host::procfs::ProcFs;
-use mapper_model::{Activity, AppObservation, CpuSet, Observation, Reading, ThreadId, Trigger};
+use mapper_model::{
+    Activity, AppObservation, CpuSet, Lending, Observation, Reading, ThreadId, Trigger,
+};
 
 /// Threads of an application whose state is read, at most.
 const THREADS_READ: usize = 64;
@@ -21,8 +24,16 @@ pub(crate) fn observe(
     let usable = less_housekeeping(registry, machine, left_by_operator(registry, machine));
     let apps_count = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
     let equal_share = usable.len() / apps_count.max(1);
+    let isolates = (registry.apps.iter()).any(|app| !app.record.partition.is_member());
     let apps = registry.apps.iter_mut();
-    let apps = apps.map(|app| observe_one(app, now_ns, equal_share, machine));
+    let apps = apps.map(|app| {
+        let mut observed = observe_one(app, now_ns, equal_share, machine);
+        if isolates {
+            // The kernel isolates no CPU that is in another group's set, too.
+            observed.spec.lending = Lending::Never;
+        }
+        observed
+    });
     Observation {
         tick,
         now_ns,
@@ -71,8 +82,18 @@ fn observe_one(
     let before = app.used.replace(used);
     let activity = before.map_or(Activity::Active, |before| used.since(before));
     let single = app.effective.len() == 1 && reading.threads.is_empty();
-    if single || activity == Activity::Idle {
-        reading.runnable_threads = Some(runnable(&machine.proc, &tasks.threads));
+    let lends = wake::lends(app);
+    if single || lends || activity == Activity::Idle {
+        let mut running = runnable(&machine.proc, &tasks.threads);
+        if std::mem::replace(&mut app.woke, Activity::Idle) == Activity::Active {
+            // A thread that began only now may not be known yet.
+            running = running.max(1);
+        }
+        reading.runnable_threads = Some(running);
+    }
+    app.tasks = tasks;
+    if !lends {
+        app.looked = None;
     }
     let page = app.page.as_ref();
     let wish = page.and_then(|page| page.reader.own_report(now_ns).cpus);
@@ -89,7 +110,7 @@ fn observe_one(
 }
 
 /// How many of these threads, or of the first of them, run or wait for a CPU.
-fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
+pub(crate) fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     let read = threads.iter().take(THREADS_READ);
     read.map(|thread| u32::from(proc.is_runnable(*thread)))
         .sum()

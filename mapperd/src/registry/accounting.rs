@@ -29,6 +29,7 @@ pub(crate) struct Accounting {
     arrived_ns: u64,
     until_ns: u64,
     given_cpu_ns: u64,
+    borrowed_cpu_ns: u64,
     used_cpu_ns: Option<u64>,
     judged: u64,
     violations: u64,
@@ -89,11 +90,19 @@ impl Shares {
     }
 }
 
+/// The CPUs in force for an application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) own: u32,
+    /// Those of idle applications.
+    pub(crate) borrowed: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntervalSample {
     pub(crate) now_ns: u64,
     pub(crate) trigger: Trigger,
-    pub(crate) cpus: u32,
+    pub(crate) held: Held,
     pub(crate) used_cpu_ns: Option<u64>,
     pub(crate) performance: Option<Performance>,
     pub(crate) activity: Activity,
@@ -115,7 +124,7 @@ impl Accounting {
     }
 
     pub(crate) fn record(&mut self, sample: IntervalSample) {
-        self.advance(sample.now_ns, sample.cpus);
+        self.advance(sample.now_ns, sample.held);
         self.used_cpu_ns = sample.used_cpu_ns.or(self.used_cpu_ns);
         if sample.trigger != Trigger::Interval {
             return;
@@ -160,13 +169,14 @@ impl Accounting {
         };
     }
 
-    /// Counts the time up to now on this many CPUs.
-    pub(crate) fn advance(&mut self, now_ns: u64, cpus: u32) {
+    /// Counts the time up to now on these CPUs.
+    pub(crate) fn advance(&mut self, now_ns: u64, held: Held) {
         let passed_ns = now_ns.saturating_sub(self.until_ns);
         self.until_ns = self.until_ns.max(now_ns);
-        self.given_cpu_ns = self
-            .given_cpu_ns
-            .saturating_add(passed_ns.saturating_mul(u64::from(cpus)));
+        let add =
+            |sum: u64, cpus: u32| sum.saturating_add(passed_ns.saturating_mul(u64::from(cpus)));
+        self.given_cpu_ns = add(self.given_cpu_ns, held.own);
+        self.borrowed_cpu_ns = add(self.borrowed_cpu_ns, held.borrowed);
     }
 
     pub(crate) fn moved(&mut self, cpus: u32) {
@@ -188,6 +198,7 @@ impl Accounting {
         Account {
             managed_ns: self.until_ns.saturating_sub(self.arrived_ns),
             given_cpu_ns: self.given_cpu_ns,
+            borrowed_cpu_ns: self.borrowed_cpu_ns,
             used_cpu_ns: self.used_cpu_ns,
             judged_intervals: self.judged,
             violations: self.violations,
@@ -208,6 +219,26 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
+    const fn own(cpus: u32) -> Held {
+        Held {
+            own: cpus,
+            borrowed: 0,
+        }
+    }
+
+    #[test]
+    fn time_on_borrowed_cpus_is_apart_from_that_on_given_ones() {
+        let mut accounting = Accounting::open(0);
+        accounting.advance(10, own(2));
+        let held = Held {
+            own: 2,
+            borrowed: 3,
+        };
+        accounting.advance(14, held);
+        let account = accounting.account();
+        assert_eq!((account.given_cpu_ns, account.borrowed_cpu_ns), (28, 12));
+    }
+
     /// An application with the promise 0.8, whose floor is 8 in its first phase, second by second.
     struct Judged {
         accounting: Accounting,
@@ -219,7 +250,7 @@ mod tests {
             let sample = IntervalSample {
                 now_ns: 0,
                 trigger: Trigger::Interval,
-                cpus: 1,
+                held: own(1),
                 used_cpu_ns: None,
                 performance: None,
                 activity: Activity::Active,
@@ -379,7 +410,7 @@ mod tests {
         let mut app = Judged::new();
         for (seconds, cpus) in [(1, 4), (2, 2)] {
             app.accounting.moved(cpus);
-            app.sample.cpus = cpus;
+            app.sample.held = own(cpus);
             app.performs(&vec![10.0; seconds]);
         }
         let account = app.account();
@@ -401,8 +432,8 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_does_not_reduce_totals() {
         let mut accounting = Accounting::open(10);
-        accounting.advance(5, 4);
-        accounting.advance(20, 1);
+        accounting.advance(5, own(4));
+        accounting.advance(20, own(1));
         assert_eq!(accounting.account().given_cpu_ns, 10);
     }
 }

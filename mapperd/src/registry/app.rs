@@ -1,14 +1,16 @@
 //! An application under management.
 
+use crate::machine::wake::Look;
 use crate::machine::watch::Watches;
-use crate::registry::accounting::Accounting;
+use crate::registry::accounting::{Accounting, Held};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
 use crate::registry::process::Process;
 use crate::registry::provenance::{Build, Provenance};
 use mapper_abi::TeamsOff;
 use mapper_control::schema::{MemoryPolicy, Partition};
-use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, PlannedApp};
+use mapper_host::enforce::Tasks;
+use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, Loan, PlannedApp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -100,6 +102,12 @@ pub(crate) struct App {
     pub(crate) reported_mismatch: Option<CpuSet>,
     /// As last observed.
     pub(crate) used: Option<CpuTimeSample>,
+    /// Its processes and threads as last observed.
+    pub(crate) tasks: Tasks,
+    /// While it lends its CPUs, the last look at it.
+    pub(crate) looked: Option<Look>,
+    /// Whether a look has found, since the last decision, that it has something to do.
+    pub(crate) woke: Activity,
     pub(crate) lease: Lease,
     /// As its launcher has reported it.
     pub(crate) exit_status: Option<u8>,
@@ -112,6 +120,19 @@ impl App {
         match (&self.record.own_mask, &self.limit) {
             (Some(mask), Some(limit)) => Some(mask.intersection(limit)),
             (mask, limit) => mask.as_ref().or(limit.as_ref()).cloned(),
+        }
+    }
+
+    /// Its CPUs, apart by whose they are.
+    pub(crate) fn held(&self) -> Held {
+        let planned = self.record.planned.as_ref();
+        let borrowed = match planned.map(|planned| &planned.loan) {
+            Some(Loan::Borrows { cpus }) => self.effective.intersection(cpus).len(),
+            _ => 0,
+        };
+        Held {
+            own: self.effective.len() - borrowed,
+            borrowed,
         }
     }
 
@@ -133,7 +154,7 @@ impl App {
         limit.is_empty().then_some(Fixed::ByLimit)
     }
 
-    pub(crate) const fn new(record: AppRecord, lease: Lease, watches: Watches) -> Self {
+    pub(crate) fn new(record: AppRecord, lease: Lease, watches: Watches) -> Self {
         Self {
             record,
             page: None,
@@ -141,6 +162,9 @@ impl App {
             limit: None,
             reported_mismatch: None,
             used: None,
+            tasks: Tasks::default(),
+            looked: None,
+            woke: Activity::Idle,
             lease,
             exit_status: None,
             _watches: watches,

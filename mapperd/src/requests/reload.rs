@@ -14,6 +14,7 @@ use anyhow::{Context, ensure};
 use mapper_control::PROTOCOL;
 use mapper_control::schema::ReloadReply;
 use mapper_host::cpus::UsableCpus;
+use mapper_model::Lending;
 use mapper_pipeline::{Controller, PipelineConfig};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -135,11 +136,14 @@ impl Changes {
 /// A key and its value in words, which are as in the file.
 type Key = (&'static str, fn(&Settings) -> String);
 
-const NOW: [Key; 5] = [
+const NOW: [Key; 6] = [
     ("interval", |s| s.interval.to_string()),
     ("overhead_budget", |s| s.overhead_budget.share().to_string()),
     ("reserve", |s| {
         or_none(Some(&s.reserve).filter(|cpus| !cpus.is_empty()))
+    }),
+    ("lend", |s| {
+        (s.pipeline.lending == Lending::WhenIdle).to_string()
     }),
     ("allocation", |s| s.pipeline.allocation.clone()),
     ("mapping", |s| s.pipeline.mapping.clone()),
@@ -148,7 +152,7 @@ const NOW: [Key; 5] = [
 const LATER: [Key; 8] = [
     ("metrics.socket", |s| or_none(shown(&s.metrics.socket))),
     ("metrics.tcp", |s| or_none(s.metrics.tcp)),
-    ("socket", |s| s.socket.display().to_string()),
+    ("expert.socket", |s| s.socket.display().to_string()),
     ("enforcer", |s| s.enforcer.name().to_owned()),
     ("cgroup_root", |s| or_none(shown(&s.cgroup_root))),
     ("counters", |s| s.counters.to_string()),

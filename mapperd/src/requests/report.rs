@@ -17,7 +17,7 @@ pub(crate) fn report(
     let now_ns = machine.clock.now_ns();
     let found = match registry.get_mut(asked) {
         Some(app) => {
-            app.record.accounting.advance(now_ns, app.effective.len());
+            app.record.accounting.advance(now_ns, app.held());
             Some(Ended::now(app, &machine.accounts, now_ns))
         }
         None => registry.ended.find(asked).cloned(),

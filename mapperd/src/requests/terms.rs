@@ -23,7 +23,7 @@ use mapper_control::schema::{
     BY_DEFAULT, LaunchRequest, LinkedOpenMp, Partition, RuntimeChoice, ShimFile, TeamsWish, Terms,
     Threads,
 };
-use mapper_model::{AppSpec, TeamMode};
+use mapper_model::{AppSpec, Lending, TeamMode};
 
 /// Whether a launch has the runtime interface; without it teams are fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +82,11 @@ pub(crate) fn settle(
     let qos = wishes.qos.or(rule.and_then(|rule| rule.qos));
     let isolated = rule.and_then(|rule| rule.isolated) == Some(true);
     let by_rule = isolated.then_some(Partition::Isolated);
+    let lend = rule.and_then(|rule| rule.lend);
+    let lends_by_rule = lend.map(|lend| match lend {
+        true => Lending::WhenIdle,
+        false => Lending::Never,
+    });
     let threads = rule.and_then(|rule| rule.threads);
     let schedule = rule.and_then(|rule| rule.schedule);
     // A team that waits by spinning is best no larger than its CPUs.
@@ -96,6 +101,7 @@ pub(crate) fn settle(
             weight: wishes.weight,
             cpus: wishes.cpus,
             resizing: wishes.resizing,
+            lending: wishes.lending.or(lends_by_rule).unwrap_or_default(),
             teams,
         },
         runtime: match interface {

@@ -24,7 +24,7 @@ pub(crate) fn metrics(
 ) -> String {
     let now_ns = machine.clock.now_ns();
     for app in &mut registry.apps {
-        app.record.accounting.advance(now_ns, app.effective.len());
+        app.record.accounting.advance(now_ns, app.held());
     }
     let mut metrics = prometheus_client::registry::Registry::with_prefix("mapper");
     metrics.register_with_unit(
@@ -194,6 +194,8 @@ fn families(
         "app_moves", "How often its CPUs were changed", None => account(&|account| Some(count(account.moves)));
         "app_given_cpu", "Time on CPUs that it was given, summed over them", Some(Unit::Seconds)
             => account(&|account| Some(cpu_time(account.given_cpu_ns)));
+        "app_borrowed_cpu", "Time on CPUs of idle applications that it had, summed over them", Some(Unit::Seconds)
+            => account(&|account| Some(cpu_time(account.borrowed_cpu_ns)));
         "app_used_cpu", "CPU time that it used", Some(Unit::Seconds)
             => account(&|account| account.used_cpu_ns.map(cpu_time));
         "daemon_resident_memory", "Memory of the daemon", Some(Unit::Bytes) => one(gauge(resident_bytes()));

@@ -15,7 +15,7 @@ use mapper_control::schema::{
 use mapper_control::{PROTOCOL, Reply};
 use mapper_host::chain;
 use mapper_host::enforce::Standing;
-use mapper_model::Reason;
+use mapper_model::{Loan, Reason};
 
 /// The state of the daemon, the machine and the applications, as far as the user may see it.
 pub(crate) fn status(
@@ -152,6 +152,10 @@ fn outline(app: &App) -> AppStatus {
         cpus: app.effective.clone(),
         cpu_count: app.effective.len(),
         fair_cpus: planned.map_or(0, |planned| planned.share.fair),
+        borrowed: planned.and_then(|planned| match &planned.loan {
+            Loan::Borrows { cpus } => Some(cpus.clone()),
+            Loan::Lends | Loan::None => None,
+        }),
         qos: record.spec.qos,
         weight: record.spec.weight,
         min_cpus: record.spec.cpus.min(),

@@ -6,7 +6,7 @@ use crate::schema::{
     Wishes, check_pid, one,
 };
 use mapper_model::bounds::OutOfRange;
-use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppId, AppName, CpuRange, CpuSet, Lending, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Serialize};
 
 /// The longest command line that is passed on; longer ones are cut.
@@ -101,6 +101,8 @@ struct LaunchWire {
     #[serde(default)]
     resizing: Resizing,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    lending: Option<Lending>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     teams: Option<TeamMode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     teams_asked: Option<TeamsAsked>,
@@ -143,6 +145,7 @@ impl TryFrom<LaunchWire> for LaunchRequest {
                 weight: wire.weight,
                 cpus: CpuRange::new(wire.min_cpus, wire.max_cpus)?,
                 resizing: wire.resizing,
+                lending: wire.lending,
                 teams,
                 threads: wire.threads,
                 schedule: wire.schedule,
@@ -169,6 +172,7 @@ impl From<LaunchRequest> for LaunchWire {
             min_cpus: wishes.cpus.min(),
             max_cpus: wishes.cpus.max(),
             resizing: wishes.resizing,
+            lending: wishes.lending,
             teams: wishes.teams.and_then(TeamsWish::mode),
             teams_asked: wishes.teams.map(|teams| match teams {
                 TeamsWish::Named(_) => TeamsAsked::ByName,
@@ -260,6 +264,7 @@ mod tests {
             qos: Some(Qos::new(0.7).unwrap()),
             cpus: CpuRange::new(2, Some(6)).unwrap(),
             resizing: Resizing::Never,
+            lending: Some(Lending::Never),
             threads: Wish::Environment,
             schedule: Wish::Asked(Schedule::Adaptive),
             runtime: Some(RuntimeChoice::Off),

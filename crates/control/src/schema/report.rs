@@ -67,6 +67,8 @@ pub struct Account {
     pub managed_ns: u64,
     /// Time on CPUs that it was given, summed over them: what it could have used.
     pub given_cpu_ns: u64,
+    /// The same on CPUs of idle applications, which it had beside those.
+    pub borrowed_cpu_ns: u64,
     /// CPU time that it used, where that is measured.
     pub used_cpu_ns: Option<u64>,
     /// Intervals in which its performance was measured while the promise of that phase was known.
@@ -103,8 +105,14 @@ impl Account {
 
     /// All of it in two lines, the second below the first after `prefix`; `more` may follow.
     pub fn in_two_lines(&self, prefix: &str, qos: Qos, more: Option<&str>) -> String {
-        let (given, used) = (self.given_cpu_ns as f64 * 1e-9, self.used_cpu_ns);
-        let used = used.map(|ns| format!(", used {:.1}", ns as f64 * 1e-9));
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let mut spent = format!("given {:.1}", seconds(self.given_cpu_ns));
+        if self.borrowed_cpu_ns > 0 {
+            spent += &format!(", borrowed {:.1}", seconds(self.borrowed_cpu_ns));
+        }
+        if let Some(used_ns) = self.used_cpu_ns {
+            spent += &format!(", used {:.1}", seconds(used_ns));
+        }
         let mut speed = self.speed_in_words(qos);
         if self.achieved.is_some() {
             let (below, judged) = (self.violations, self.judged_intervals);
@@ -112,9 +120,8 @@ impl Account {
         }
         speed.extend(more.into_iter().flat_map(|more| ["; ", more]));
         format!(
-            "{prefix}{}, CPU-seconds: given {given:.1}{}\n{:indent$}{speed}",
+            "{prefix}{}, CPU-seconds: {spent}\n{:indent$}{speed}",
             self.time_in_words(),
-            used.unwrap_or_default(),
             "",
             indent = prefix.chars().count(),
         )

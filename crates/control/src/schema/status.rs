@@ -206,6 +206,10 @@ pub struct AppStatus {
     pub cpu_count: u32,
     /// The fair share it is measured against.
     pub fair_cpus: u32,
+    /// CPUs of idle applications among those it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub borrowed: Option<CpuSet>,
     /// The promise.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub qos: Qos,

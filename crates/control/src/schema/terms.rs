@@ -4,7 +4,7 @@
 //! launcher does not know. The terms in the reply are complete.
 
 use crate::schema::{MemoryPolicy, Partition, Schedule, Threads};
-use mapper_model::{AppName, CpuRange, Qos, Resizing, TeamMode, Weight};
+use mapper_model::{AppName, CpuRange, Lending, Qos, Resizing, TeamMode, Weight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -33,6 +33,8 @@ pub struct Wishes {
     pub cpus: CpuRange,
     /// `--no-resize`.
     pub resizing: Resizing,
+    /// `--no-lend` is `Some(Never)`.
+    pub lending: Option<Lending>,
     /// `--teams`.
     pub teams: Option<TeamsWish>,
     /// `--threads`, or `OMP_NUM_THREADS` in the environment.
@@ -56,6 +58,7 @@ impl Wishes {
             weight: Weight::default(),
             cpus: CpuRange::default(),
             resizing: Resizing::default(),
+            lending: None,
             teams: None,
             threads: Wish::Open,
             schedule: Wish::Open,

@@ -59,7 +59,8 @@ impl Used {
     }
 }
 
-fn process_cpu_time_ns(pid: u32) -> Option<u64> {
+/// The CPU time of all threads of a process so far; `None` if there is no such process.
+pub fn process_cpu_time_ns(pid: u32) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` is valid for writing one clock id; the function keeps no reference to it.
     if unsafe { libc::clock_getcpuclockid(pid.try_into().ok()?, &raw mut clock) } != 0 {

@@ -29,6 +29,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 pub(crate) use bandwidth::MemoryBandwidth;
+pub use cpu_time::process_cpu_time_ns;
 pub(crate) use hardware::HardwareCounters;
 pub use source::{CounterSource, Subject};
 
