@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use mapper_model::{CpuId, CpuSet};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime};
 use crate::daemon::{app_groups, status_of};
@@ -86,6 +87,33 @@ pub(crate) fn an_arrival_and_a_departure_change_the_allocation() -> Result<()> {
 }
 
 /// While applications come, go and are resized, no CPU is in two groups at any moment.
+pub(crate) fn an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs() -> Result<()> {
+    let idle = Application::start("idle", User::Root, Runtime::Libgomp, &[])?;
+    let busy = Application::start("busy", User::Root, Runtime::Libgomp, &[])?;
+    let own = wait_for("two disjoint CPU sets", || {
+        let own = agreed_cpus(&idle)?;
+        are_apart(&[&own, &agreed_cpus(&busy)?])?;
+        Ok(own)
+    })?;
+    let stopped = Pid::from_raw(i32::try_from(idle.pid)?);
+    kill(stopped, Signal::SIGSTOP)?;
+    let online = online_cpus()?;
+    wait_for("all CPUs for the one that runs", || {
+        let cpus = agreed_cpus(&busy)?;
+        ensure!(cpus == online, "it has {cpus} of {online}");
+        ensure!(agreed_cpus(&idle)? == own, "the idle one was moved");
+        let state = status_of("idle")?["state"].clone();
+        ensure!(state == "lends", "the idle one is {state}");
+        Ok(())
+    })?;
+    kill(stopped, Signal::SIGCONT)?;
+    wait_for("two disjoint CPU sets again", || {
+        let back = agreed_cpus(&idle)?;
+        ensure!(back == own, "it has {back}, not its own {own}");
+        are_apart(&[&back, &agreed_cpus(&busy)?])
+    })
+}
+
 pub(crate) fn no_cpu_is_ever_promised_twice() -> Result<()> {
     let first = Application::start("first", User::Root, Runtime::Libgomp, &[])?;
     let second = Application::start("second", User::Root, Runtime::Libomp, &[])?;

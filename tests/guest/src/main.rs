@@ -74,6 +74,7 @@ const TESTS: &[Test] = tests![
     surroundings::cpus_that_go_offline_are_left_and_taken_again,
     surroundings::a_limit_on_the_groups_place_is_kept,
     surroundings::cpus_set_by_somebody_else_are_respected_until_given_back,
+    confinement::an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs,
     confinement::memory_follows_the_cpus_of_those_who_asked_and_of_nobody_else,
     surroundings::a_mask_that_a_program_inherits_counts,
     permissions::an_unprivileged_user_launches,
