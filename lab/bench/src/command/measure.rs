@@ -9,7 +9,7 @@ use crate::build::workloads::compile_probe;
 use crate::build::{Profile, build_mapper};
 use crate::data::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
-use crate::probe::{crowd, overhead, resize};
+use crate::probe::{crowd, lending, overhead, resize};
 use crate::result::Figure;
 use crate::show::publish::{JSON, Outputs, publish_figures};
 
@@ -40,6 +40,8 @@ enum What {
     CrowdHardware,
     /// A program that computes, managed against unmanaged.
     Slowdown,
+    /// A program beside one that is idle, which works now and then.
+    Lending,
 }
 
 impl What {
@@ -51,6 +53,9 @@ impl What {
             Self::Follow => vec![resize::follow(bin, &compile_probe("pulse")?)?],
             Self::Crowd => crowd::measure(bin, &compile_probe("crowd")?, "software")?,
             Self::CrowdHardware => crowd::measure(bin, &compile_probe("crowd")?, "hardware")?,
+            Self::Lending => {
+                lending::measure(bin, &compile_probe("pulse")?, &compile_probe("waker")?)?
+            }
             Self::Slowdown => vec![overhead::slowdown(bin, &compile_probe("crowd")?)?],
         })
     }
@@ -89,7 +94,9 @@ mod tests {
         let overhead = [overhead::LAUNCHED, overhead::IDLE, overhead::MANAGED];
         let resize = [resize::SHRUNK, resize::REGROWN, resize::FOLLOWED];
         let mut names: Vec<String> = crowd.concat();
-        names.extend(overhead.iter().chain(&resize).map(ToString::to_string));
+        let lending = [lending::BESIDE, lending::LATE, lending::WORK];
+        let others = overhead.iter().chain(&resize).chain(&lending);
+        names.extend(others.map(ToString::to_string));
         for of in &experiment.expected {
             assert!(names.contains(&of.name), "{}", of.name);
         }

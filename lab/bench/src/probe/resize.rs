@@ -111,7 +111,7 @@ fn run(bin: &Path, pulse: &Path, teams: &str) -> Result<Run> {
     let read = move || BufReader::new(out).lines().map(beat).collect::<Result<_>>();
     let reader = std::thread::spawn(read);
     std::thread::sleep(STAGE);
-    let mut guest = daemon.launch(&["--name", "guest", "--", "sleep"]);
+    let mut guest = daemon.launch(&["--name", "guest", "--no-lend", "--", "sleep"]);
     guest.arg(STAGE.as_secs_f64().to_string());
     let guest = guest.status().context("launch sleep")?;
     let pulsed = beating.wait().context("wait for pulse")?;
