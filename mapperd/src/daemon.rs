@@ -28,7 +28,7 @@ use crate::machine::departure::let_go;
 use crate::machine::wake;
 use crate::memory;
 use crate::registry::Registry;
-use crate::registry::app::Lease;
+use crate::registry::app::{App, Lease};
 use crate::registry::page;
 use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
@@ -607,7 +607,7 @@ impl Daemon {
             &self.store,
             &mut self.telemetry,
         );
-        if self.registry.apps.iter().any(wake::lends) {
+        if self.registry.apps.iter().any(App::lends) {
             self.timing.next_look.get_or_insert_with(Instant::now);
         }
     }

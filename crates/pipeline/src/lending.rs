@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn two_intervals_without_work_make_a_lender_and_a_running_thread_ends_it() {
+    fn cpus_are_lent_after_two_intervals_without_work_until_a_thread_runs() {
         let mut idle = Idle::default();
         let mut after = |second: u64, reading, trigger| {
             idle.observe(&reading, second * SECOND_NS, trigger);

@@ -52,7 +52,7 @@ fn an_idle_application_lends_after_two_intervals_and_has_its_cpus_back_in_the_ne
 }
 
 #[test]
-fn under_every_policy_a_lender_keeps_its_cpus_and_alone_once_it_is_back() {
+fn under_every_policy_who_lends_keeps_its_cpus_and_has_them_alone_once_it_is_back() {
     for policy in mapper_allocate::POLICIES {
         let mut w = world(policy.name, 8, 2);
         w.apps[1].asleep = true;
@@ -147,7 +147,7 @@ fn nothing_is_lent_by_an_application_or_a_machine_that_does_not_lend() {
 }
 
 #[test]
-fn what_a_lender_and_a_borrower_are_told() {
+fn explanations_say_who_lends_and_who_borrows_which_cpus() {
     let mut w = world(POLICY, 2, 2);
     w.apps[1].asleep = true;
     w.intervals(4);

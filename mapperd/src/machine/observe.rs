@@ -1,18 +1,12 @@
 //! Reading everything that a decision is based on.
 
 use crate::machine::Machine;
-use crate::machine::wake;
+use crate::machine::process::runnable;
 use crate::registry::Registry;
 use crate::registry::app::{App, CpuTimeSample, Standing};
 use crate::registry::page;
 use mapper_host::observe::Subject;
-use mapper_host::procfs::ProcFs;
-use mapper_model::{
-    Activity, AppObservation, CpuSet, Lending, Observation, Reading, ThreadId, Trigger,
-};
-
-/// Threads of an application whose state is read, at most.
-const THREADS_READ: usize = 64;
+use mapper_model::{Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger};
 
 pub(crate) fn observe(
     tick: u64,
@@ -82,7 +76,7 @@ fn observe_one(
     let before = app.used.replace(used);
     let activity = before.map_or(Activity::Active, |before| used.since(before));
     let single = app.effective.len() == 1 && reading.threads.is_empty();
-    let lends = wake::lends(app);
+    let lends = app.lends();
     if single || lends || activity == Activity::Idle {
         let mut running = runnable(&machine.proc, &tasks.threads);
         if std::mem::replace(&mut app.woke, Activity::Idle) == Activity::Active {
@@ -107,13 +101,6 @@ fn observe_one(
         fixed: app.fixed(),
         reading,
     }
-}
-
-/// How many of these threads, or of the first of them, run or wait for a CPU.
-pub(crate) fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
-    let read = threads.iter().take(THREADS_READ);
-    read.map(|thread| u32::from(proc.is_runnable(*thread)))
-        .sum()
 }
 
 /// The assignable CPUs without those of applications that the operator placed; all of them, if none would be left.

@@ -1,5 +1,7 @@
-//! Process descriptors, which stay with the process when its pid is used again.
+//! Processes: descriptors, which stay with one when its pid is used again, and the state of threads.
 
+use mapper_host::procfs::ProcFs;
+use mapper_model::ThreadId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -18,4 +20,14 @@ pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     let immediately = Timespec::default();
     poll(&mut watched, Some(&immediately)).is_ok_and(|ready| ready > 0)
+}
+
+/// Threads of an application whose state is read, at most.
+const THREADS_READ: usize = 64;
+
+/// How many of these threads, or of the first of them, run or wait for a CPU.
+pub(crate) fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
+    let read = threads.iter().take(THREADS_READ);
+    read.map(|thread| u32::from(proc.is_runnable(*thread)))
+        .sum()
 }

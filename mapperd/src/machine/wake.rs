@@ -6,11 +6,11 @@
 //! divides its CPUs between it and those that borrow them.
 
 use crate::machine::Machine;
-use crate::machine::observe::runnable;
+use crate::machine::process::runnable;
 use crate::registry::Registry;
-use crate::registry::app::App;
+use crate::registry::app::{App, Look};
 use mapper_host::observe::process_cpu_time_ns;
-use mapper_model::{Activity, Loan};
+use mapper_model::Activity;
 use std::time::{Duration, Instant};
 
 const LOOK: Duration = Duration::from_millis(4);
@@ -21,19 +21,11 @@ const COST: u32 = 100;
 /// Part of a CPU, as one divided by this, from which a lender is at work.
 const PART: u128 = 4;
 
-/// What the last look found of a lender.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    at: Instant,
-    cpu_time_ns: u64,
-    activity: Activity,
-}
-
 /// Looks at every lender. Says whether one has something to do, and when to look next: never if there is no lender.
 pub(crate) fn look(registry: &mut Registry, machine: &mut Machine) -> (Activity, Option<Duration>) {
     let started = Instant::now();
     let (mut found, mut lenders) = (Activity::Idle, 0);
-    for app in registry.apps.iter_mut().filter(|app| lends(app)) {
+    for app in registry.apps.iter_mut().filter(|app| app.lends()) {
         lenders += 1;
         if look_at(app, machine) == Activity::Active {
             app.woke = Activity::Active;
@@ -42,12 +34,6 @@ pub(crate) fn look(registry: &mut Registry, machine: &mut Machine) -> (Activity,
     }
     let next = LOOK.max(started.elapsed() * COST);
     (found, (lenders > 0).then_some(next))
-}
-
-/// Whether it lends by the plan in force.
-pub(crate) fn lends(app: &App) -> bool {
-    let planned = app.record.planned.as_ref();
-    planned.is_some_and(|planned| planned.loan == Loan::Lends)
 }
 
 fn look_at(app: &mut App, machine: &mut Machine) -> Activity {

@@ -1,6 +1,5 @@
 //! An application under management.
 
-use crate::machine::wake::Look;
 use crate::machine::watch::Watches;
 use crate::registry::accounting::{Accounting, Held};
 use crate::registry::origin::Origin;
@@ -12,6 +11,7 @@ use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::enforce::Tasks;
 use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, Loan, PlannedApp};
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct AppRecord {
@@ -123,6 +123,12 @@ impl App {
         }
     }
 
+    /// Whether it lends its CPUs by the plan in force.
+    pub(crate) fn lends(&self) -> bool {
+        let planned = self.record.planned.as_ref();
+        planned.is_some_and(|planned| planned.loan == Loan::Lends)
+    }
+
     /// Its CPUs, apart by whose they are.
     pub(crate) fn held(&self) -> Held {
         let planned = self.record.planned.as_ref();
@@ -170,6 +176,14 @@ impl App {
             _watches: watches,
         }
     }
+}
+
+/// What a look at an application that lends its CPUs has found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) at: Instant,
+    pub(crate) cpu_time_ns: u64,
+    pub(crate) activity: Activity,
 }
 
 /// Whether the launcher is still connected.
