@@ -6,7 +6,7 @@
 mod support;
 
 use mapper_model::random::SplitMix64;
-use mapper_model::{AppId, Reason, Share};
+use mapper_model::{AppId, AppName, BuildKey, Reason, Share};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use support::{Curve, World, amdahl, flat, linear, machine, normal};
@@ -72,6 +72,31 @@ fn where_busy_cpus_are_known_the_second_decision_transfers() {
     arrive(&mut world, 0.6);
     world.intervals(2);
     assert_eq!(world.counts(), [6, 2], "{:#?}", world.sentences());
+}
+
+#[test]
+fn what_is_known_of_a_program_counts_at_once_for_the_next_run_of_its_build_and_of_no_other() {
+    let mut world = World::new(POLICY, machine(1, 8, 1));
+    let mut run = |builds: [u64; 2], intervals| {
+        let programs = [0.0, 0.6].into_iter().zip(builds);
+        let apps: Vec<AppId> = programs
+            .map(|(serial, build)| {
+                world.arrive_with(amdahl(serial), |app| {
+                    app.spec.build = Some(BuildKey(build));
+                    // The same two names each time.
+                    app.spec.name = AppName::new(&format!("p{}", u8::from(serial > 0.0))).unwrap();
+                    app.busy = Some(amdahl(serial));
+                })
+            })
+            .collect();
+        let at_first = world.counts();
+        world.intervals(intervals);
+        apps.into_iter().for_each(|app| world.leave(app));
+        at_first
+    };
+    assert_eq!(run([1, 2], 30), [4, 4]);
+    assert_eq!(run([1, 2], 1), [6, 2]);
+    assert_eq!(run([3, 4], 1), [4, 4]);
 }
 
 #[test]

@@ -243,11 +243,29 @@ impl fmt::Display for AppName {
     }
 }
 
+/// A build of a program, and what it was told to run where it is an interpreter, for one user: a hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BuildKey(pub u64);
+
+/// By what another run of the same program is known.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ProgramKey {
+    /// Its build.
+    Build(BuildKey),
+    /// The name of the application, where no build is known.
+    Name(AppName),
+}
+
 /// The wishes and the promise of one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AppSpec {
     /// Its name, unique among the applications that run.
     pub name: AppName,
+    /// Its build, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildKey>,
     /// The promise.
     #[serde(default)]
     pub qos: Qos,
@@ -273,12 +291,21 @@ impl AppSpec {
     pub fn named(name: AppName) -> Self {
         Self {
             name,
+            build: None,
             qos: Qos::default(),
             weight: Weight::default(),
             cpus: CpuRange::default(),
             resizing: Resizing::default(),
             lending: Lending::default(),
             teams: TeamMode::default(),
+        }
+    }
+
+    /// By what another run of its program is known.
+    pub fn program(&self) -> ProgramKey {
+        match self.build {
+            Some(build) => ProgramKey::Build(build),
+            None => ProgramKey::Name(self.name.clone()),
         }
     }
 }

@@ -32,7 +32,9 @@ pub mod topology;
 
 pub use activity::Activity;
 pub use allocation::{Allocation, NodeShare, Placing, Share, Sharing, Transfer};
-pub use app::{AppName, AppSpec, CpuRange, Lending, Qos, Resizing, TeamMode, Weight};
+pub use app::{
+    AppName, AppSpec, BuildKey, CpuRange, Lending, ProgramKey, Qos, Resizing, TeamMode, Weight,
+};
 pub use assignment::{Assignment, Shortage};
 pub use cpuset::CpuSet;
 pub use curve::{CurvePoint, PerformanceCurve};

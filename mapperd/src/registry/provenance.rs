@@ -1,8 +1,9 @@
 //! How the terms of a launch came about.
 
 use mapper_control::schema::{LinkedOpenMp, Program};
-use mapper_model::TeamMode;
+use mapper_model::{BuildKey, TeamMode};
 use serde::{Deserialize, Serialize};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// For status and explain.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -27,11 +28,21 @@ pub(crate) struct StartedFile {
 }
 
 /// By what another launch of the same program is known.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub(crate) struct Build {
     id: String,
     /// The command, where what counts is what the file runs (an interpreter).
     command: Option<String>,
+}
+
+impl Build {
+    /// The same for one user, for policies. A daemon that was built by another compiler may get another key, and learns
+    /// anew.
+    pub(crate) fn key(&self, uid: u32) -> BuildKey {
+        let mut hasher = DefaultHasher::new();
+        (uid, self).hash(&mut hasher);
+        BuildKey(hasher.finish())
+    }
 }
 
 /// What an earlier run of the same program has shown.

@@ -79,6 +79,7 @@ pub(crate) fn settle(
         _ => decided_by,
     };
 
+    let build = program.and_then(|program| StartedFile::from(program).build(&request.command));
     let qos = wishes.qos.or(rule.and_then(|rule| rule.qos));
     let isolated = rule.and_then(|rule| rule.isolated) == Some(true);
     let by_rule = isolated.then_some(Partition::Isolated);
@@ -97,6 +98,7 @@ pub(crate) fn settle(
     Settlement {
         spec: AppSpec {
             name: wishes.name.clone(),
+            build: build.map(|build| build.key(peer.uid)),
             qos: qos.unwrap_or_default(),
             weight: wishes.weight,
             cpus: wishes.cpus,

@@ -3,7 +3,7 @@
 use super::outlook::{Expectations, Hints, Outlook};
 use super::rules::Rules;
 use super::tally::{Interval, LEAST_SHARE, Placed, RatePoint, Split, Tallies};
-use mapper_model::{AppName, AppView, PerformanceSource, SerialPhase, SharingClass};
+use mapper_model::{AppView, PerformanceSource, ProgramKey, SerialPhase, SharingClass};
 use serde::{Deserialize, Serialize};
 
 /// Busy CPUs from which a program has shown its parallel part.
@@ -34,7 +34,8 @@ pub(crate) enum Company {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Earlier {
-    pub(crate) name: AppName,
+    #[serde(alias = "name")]
+    pub(crate) program: ProgramKey,
     source: PerformanceSource,
     pub(crate) split: Split,
     company: Company,
@@ -43,7 +44,8 @@ pub(crate) struct Earlier {
 /// What is learned of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Learner {
-    name: Option<AppName>,
+    #[serde(alias = "name")]
+    program: Option<ProgramKey>,
     pub(crate) cpus: u32,
     /// Intervals and seconds measured there since.
     pub(crate) here: u32,
@@ -73,13 +75,15 @@ pub(crate) enum Knowledge {
 }
 
 impl Learner {
-    /// Meets an application and recalls an earlier one of the same name.
+    /// Meets an application and recalls an earlier run of the same program.
     pub(crate) fn meet(&mut self, app: &AppView<'_>, earlier: &[Earlier]) {
-        if self.name.is_some() {
+        if self.program.is_some() {
             return;
         }
-        self.name = Some(app.spec.name.clone());
-        if let Some(known) = earlier.iter().find(|e| e.name == app.spec.name) {
+        let program = app.spec.program();
+        let known = earlier.iter().find(|e| e.program == program);
+        self.program = Some(program);
+        if let Some(known) = known {
             self.recalled = known.split.reference;
             self.earlier = Some(known.split.clone());
             self.source = Some(known.source);
@@ -94,7 +98,7 @@ impl Learner {
             return None;
         }
         Some(Earlier {
-            name: self.name.clone()?,
+            program: self.program.clone()?,
             source: self.source?,
             split,
             company: self.company,

@@ -11,7 +11,7 @@
 //! 4. Where nothing shows how an application scales, a trial moves CPUs from one application to one other.
 //! 5. Threads that wait for each other's data are put on one node where they fit ([`regions`]).
 //!
-//! An application of a known name starts with what was known of it. An unknown one gets its fair share and
+//! An application of a known program starts with what was known of it. An unknown one gets its fair share and
 //! is measured there first. One that says that it is serial, or has CPUs to spare, gets what it says it needs.
 //!
 //! Invariants: no application is planned below its promise, which is a share of the speed expected at its fair share,
@@ -35,7 +35,7 @@ use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
 use crate::table::AppTable;
 use learner::{Company, Earlier, Knowledge, Learner};
 use mapper_model::{
-    Activity, Allocation, AppId, AppName, AppView, Bottleneck, Placing, Reason, SerialPhase,
+    Activity, Allocation, AppId, AppView, Bottleneck, Placing, ProgramKey, Reason, SerialPhase,
     Snapshot, Trigger,
 };
 use outlook::{Hints, Outlook};
@@ -74,7 +74,8 @@ struct State {
     earlier: Vec<Earlier>,
     /// Times [`Rules::gain`] that the next change must bring.
     caution: f64,
-    names: Vec<AppName>,
+    #[serde(alias = "names")]
+    programs: Vec<ProgramKey>,
     stage: Stage,
     /// Whether the counts are those of a trial.
     trying: bool,
@@ -108,7 +109,7 @@ impl MapperNext {
         if self.rules.parts.recalls() {
             let gone = state.learners.entries().filter(|(app, _)| !here(*app));
             for earlier in gone.filter_map(|(_, learner)| learner.leave()) {
-                state.earlier.retain(|e| e.name != earlier.name);
+                state.earlier.retain(|e| e.program != earlier.program);
                 state.earlier.push(earlier);
             }
             let surplus = state.earlier.len().saturating_sub(REMEMBERED);
@@ -129,19 +130,20 @@ impl MapperNext {
     /// Recalls the rates under the static fair share, if others run than before.
     fn meet_mix(&mut self, snapshot: &Snapshot<'_>) {
         let state = &mut self.state;
-        let names: Vec<AppName> = snapshot.apps.iter().map(|a| a.spec.name.clone()).collect();
-        let mut same = [names.clone(), state.names.clone()];
-        same.iter_mut().for_each(|names| names.sort());
-        state.names = names;
+        let programs = snapshot.apps.iter().map(|app| app.spec.program());
+        let programs: Vec<ProgramKey> = programs.collect();
+        let mut same = [programs.clone(), state.programs.clone()];
+        same.iter_mut().for_each(|programs| programs.sort());
+        state.programs = programs;
         if same[0] == same[1] && self.rules.parts.recalls() {
             return;
         }
-        let known = state.mixes.find(&state.names);
+        let known = state.mixes.find(&state.programs);
         let known = known.filter(|_| self.rules.parts.recalls());
         let known_before = known.is_some();
         let (references, stage) = match known {
             Some((references, stage)) => (references, stage),
-            None => (vec![None; state.names.len()], Stage::Dividing),
+            None => (vec![None; state.programs.len()], Stage::Dividing),
         };
         state.inspected = known_before;
         state.together_s = 0.0;
@@ -168,7 +170,7 @@ impl MapperNext {
             // Where all CPUs share a cache, a count is as good anywhere.
             && region < state.usable
             && !state.inspected
-            && state.names.len() > 1
+            && state.programs.len() > 1
             && state.together_s >= self.rules.reference_after_s
     }
 
@@ -181,7 +183,7 @@ impl MapperNext {
             .iter()
             .map(|learner| learner.split().reference)
             .collect();
-        state.mixes.keep(&state.names, &references, state.stage);
+        state.mixes.keep(&state.programs, &references, state.stage);
     }
 
     /// Ingests the interval that has ended.

@@ -5,10 +5,10 @@
 //! measured under the static fair share, in its placement, for some seconds, once it has lasted a minute
 //! (that may cost a program that shares much half of its speed). Then a promise is a share of that speed;
 //! and when the best division is worth less than the fair share, or cannot keep a promise, the mix goes
-//! back to it and stays there ([`Stage::Fallen`]). Results are kept by the names of a mix's programs.
+//! back to it and stays there ([`Stage::Fallen`]). Results are kept by the programs of a mix.
 
 use super::tally::RatePoint;
-use mapper_model::AppName;
+use mapper_model::ProgramKey;
 use serde::{Deserialize, Serialize};
 
 const REMEMBERED: usize = 64;
@@ -33,10 +33,11 @@ impl Stage {
     }
 }
 
-/// Programs that ran together, by name: their speeds under the static fair share, and the stage reached.
+/// Programs that ran together: their speeds under the static fair share, and the stage reached.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Mix {
-    names: Vec<AppName>,
+    #[serde(alias = "names")]
+    programs: Vec<ProgramKey>,
     references: Vec<Option<RatePoint>>,
     stage: Stage,
 }
@@ -45,44 +46,48 @@ pub(crate) struct Mix {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Mixes(Vec<Mix>);
 
-/// The names in the order in which a mix has them, with the place of each.
-fn sorted(names: &[AppName]) -> Vec<(&AppName, usize)> {
-    let mut order: Vec<(&AppName, usize)> = names.iter().zip(0..).collect();
+/// The programs in the order in which a mix has them, with the place of each.
+fn sorted(programs: &[ProgramKey]) -> Vec<(&ProgramKey, usize)> {
+    let mut order: Vec<(&ProgramKey, usize)> = programs.iter().zip(0..).collect();
     order.sort();
     order
 }
 
 impl Mixes {
-    /// Keeps the results of the programs of these names.
+    /// Keeps the results of these programs.
     pub(crate) fn keep(
         &mut self,
-        names: &[AppName],
+        programs: &[ProgramKey],
         references: &[Option<RatePoint>],
         stage: Stage,
     ) {
-        let order = sorted(names);
+        let order = sorted(programs);
         let mix = Mix {
-            names: order.iter().map(|(name, _)| (*name).clone()).collect(),
+            programs: order
+                .iter()
+                .map(|(program, _)| (*program).clone())
+                .collect(),
             references: order
                 .iter()
                 .map(|(_, place)| references.get(*place).copied().flatten())
                 .collect(),
             stage,
         };
-        self.0.retain(|known| known.names != mix.names);
+        self.0.retain(|known| known.programs != mix.programs);
         self.0.push(mix);
         let surplus = self.0.len().saturating_sub(REMEMBERED);
         self.0.drain(..surplus);
     }
 
-    /// What is known of the programs of these names, in their order.
-    pub(crate) fn find(&self, names: &[AppName]) -> Option<(Vec<Option<RatePoint>>, Stage)> {
-        let order = sorted(names);
-        let known = self
-            .0
-            .iter()
-            .find(|mix| mix.names.iter().eq(order.iter().map(|(name, _)| *name)))?;
-        let mut references = vec![None; names.len()];
+    /// What is known of these programs, in their order.
+    pub(crate) fn find(&self, programs: &[ProgramKey]) -> Option<(Vec<Option<RatePoint>>, Stage)> {
+        let order = sorted(programs);
+        let known = self.0.iter().find(|mix| {
+            mix.programs
+                .iter()
+                .eq(order.iter().map(|(program, _)| *program))
+        })?;
+        let mut references = vec![None; programs.len()];
         for (&(_, place), reference) in order.iter().zip(&known.references) {
             references[place] = *reference;
         }
@@ -94,9 +99,11 @@ impl Mixes {
 mod tests {
     use super::*;
     use crate::mapper_next::tally::Split;
+    use mapper_model::AppName;
 
-    fn names(names: &[&str]) -> Vec<AppName> {
-        names.iter().map(|n| AppName::new(n).unwrap()).collect()
+    fn names(names: &[&str]) -> Vec<ProgramKey> {
+        let key = |name: &&str| ProgramKey::Name(AppName::new(name).unwrap());
+        names.iter().map(key).collect()
     }
 
     fn reference(rate: f64) -> Option<RatePoint> {
