@@ -5,7 +5,7 @@ use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use mapper_control::schema::{AdoptRequest, AdoptTarget, AppStatus, MemoryPolicy};
 use mapper_control::{Client, socket_path};
 use mapper_model::bounds::OutOfRange;
-use mapper_model::{AppName, CpuRange, Qos, Weight};
+use mapper_model::{AppName, CpuRange, Lending, Qos, Weight};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -177,6 +177,10 @@ pub struct Adopt {
     #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     max_cpus: Option<u32>,
 
+    /// Keep its CPUs to itself even while it is idle
+    #[arg(long)]
+    no_lend: bool,
+
     /// Memory on NUMA machines: `keep` it where it is, or have it follow the CPUs (`local`)
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     mem: MemoryPolicy,
@@ -217,6 +221,10 @@ impl Adopt {
             qos: self.qos,
             weight: self.weight,
             cpus: CpuRange::new(self.min_cpus, self.max_cpus)?,
+            lending: match self.no_lend {
+                true => Lending::Never,
+                false => Lending::WhenIdle,
+            },
             memory: self.mem,
         })
     }

@@ -25,10 +25,10 @@ use crate::decider::Decider;
 use crate::interval;
 use crate::machine::Machine;
 use crate::machine::departure::let_go;
-use crate::machine::wake;
+use crate::machine::wake::{self, Found, Lookout};
 use crate::memory;
 use crate::registry::Registry;
-use crate::registry::app::{App, Lease};
+use crate::registry::app::Lease;
 use crate::registry::page;
 use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
@@ -51,7 +51,7 @@ use mapper_control::schema::{
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
-use mapper_model::{Activity, AppId, Trigger};
+use mapper_model::{AppId, Trigger};
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -92,6 +92,7 @@ pub(crate) struct Daemon {
     /// Where the time that calls take is charged.
     pub(crate) quotas: Quotas,
     pub(crate) arrivals: Arrivals,
+    pub(crate) lookout: Lookout,
     pub(crate) timing: Timing,
 }
 
@@ -590,11 +591,16 @@ impl Daemon {
             service::status("idle");
             return;
         }
-        let last = *self.timing.last_interval.get_or_insert(now);
-        // The interval in which an application came or left gives no sample, so a new one begins here; but programs that
-        // come and go all the time must not delay decisions for ever.
-        self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
+        self.delay_interval();
         service::status(&format!("{} applications", self.registry.apps.len()));
+    }
+
+    /// The interval in which an application came or left gives no sample, so a new one begins here; but programs that come
+    /// and go all the time must not delay decisions for ever.
+    fn delay_interval(&mut self) {
+        let (now, interval) = (Instant::now(), self.interval());
+        let last = *self.timing.last_interval.get_or_insert(now);
+        self.timing.next_interval = Some((now + interval).min(last + 2 * interval));
     }
 
     pub(crate) fn decide(&mut self, trigger: Trigger) {
@@ -607,18 +613,28 @@ impl Daemon {
             &self.store,
             &mut self.telemetry,
         );
-        if self.registry.apps.iter().any(App::lends) {
+        if !wake::borrowed(&self.registry).is_empty() {
             self.timing.next_look.get_or_insert_with(Instant::now);
         }
     }
 
     /// Decides at once if an application that lends its CPUs has something to do.
     fn look_at_lenders(&mut self) {
-        let (found, next) = wake::look(&mut self.registry, &mut self.machine);
+        let started = Clock::now();
+        let Found { woke, next } = self.lookout.look(&mut self.registry, &mut self.machine);
         self.timing.next_look = next.map(|wait| Instant::now() + wait);
-        if found == Activity::Active {
-            self.membership_changed();
+        if woke.is_empty() {
+            return;
         }
+        let accounts = woke.into_iter().filter_map(|app| {
+            let uid = self.registry.get(app)?.record.requested_by();
+            Some(Event::new(uid, self.machine.accounts.of(uid), started))
+        });
+        let events = accounts.collect();
+        // The state of before serves the next daemon as well.
+        self.decide(Trigger::Membership);
+        self.delay_interval();
+        self.charge(events, started.elapsed());
     }
 
     /// Reads which processes exist, where no decision does.

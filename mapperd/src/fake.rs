@@ -11,6 +11,7 @@ use crate::daemon::{Daemon, Timing};
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::sleep::Sleep;
+use crate::machine::wake::Lookout;
 use crate::registry::Registry;
 use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Inbox, channel};
@@ -282,6 +283,7 @@ impl FakeMachine {
             },
             quotas: Quotas::new(u64::MAX),
             arrivals: Arrivals::default(),
+            lookout: Lookout::default(),
             timing: Timing::default(),
         };
         Self {

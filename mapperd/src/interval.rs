@@ -17,6 +17,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::enforce::enforce;
 use crate::machine::observe::observe;
+use crate::machine::process::thread_cpu_time;
 use crate::machine::surroundings::{self, Surroundings};
 use crate::registry::Registry;
 use crate::registry::accounting::{IntervalSample, Phase};
@@ -159,11 +160,6 @@ fn log_decision(applications: usize, plan: &Plan, [observed, decided, total]: [D
         enforce_ns,
         "decided"
     );
-}
-
-fn thread_cpu_time() -> Duration {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(used).unwrap_or_default()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

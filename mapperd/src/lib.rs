@@ -43,6 +43,7 @@ use config::{args, file, former_places};
 use daemon::{Daemon, Timing};
 use decider::Decider;
 use machine::sleep::Sleep;
+use machine::wake::Lookout;
 use machine::{Machine, profile, selection};
 use mapper_host::clock::{Clock, MonotonicClock};
 use mapper_host::cpus::UsableCpus;
@@ -206,6 +207,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         telemetry,
         quotas: quotas.clone(),
         arrivals: arrivals.clone(),
+        lookout: Lookout::default(),
         timing: Timing::default(),
     };
     daemon.take_over(legacy);

@@ -64,3 +64,18 @@ fn a_program_that_does_not_lend_keeps_its_cpus_to_itself() {
     });
     assert!(worker.program.cpus().is_disjoint(&program.cpus()));
 }
+
+#[test]
+fn a_team_that_keeps_its_first_size_is_not_sized_by_cpus_that_are_borrowed() {
+    let all = all_cpus();
+    assert!(all.len() > 1, "a machine with one CPU has none to lend");
+    let daemon = Daemon::start();
+    let _sleeper = launch_program(&daemon, Program::sleeping(), "sleeper");
+    let decisions = daemon.status().daemon.decisions;
+    eventually("some intervals pass", || {
+        daemon.status().daemon.decisions > decisions + 5
+    });
+    let worker = launch_program(&daemon, Program::waiting(COMPUTES), "worker");
+    let reply = &worker.launched.reply;
+    assert_eq!((&reply.cpus, reply.cpu_count), (&all, all.len() / 2));
+}

@@ -62,6 +62,16 @@ pub struct PlannedApp {
     pub sentence: String,
 }
 
+impl PlannedApp {
+    /// Its CPUs without those that it has borrowed.
+    pub fn own(&self) -> CpuSet {
+        match &self.loan {
+            Loan::Borrows { cpus } => self.cpus.difference(cpus),
+            Loan::Lends | Loan::None => self.cpus.clone(),
+        }
+    }
+}
+
 /// One step of enforcement: writes one application's CPU set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]

@@ -45,6 +45,11 @@ pub enum Reason {
         /// Those CPUs.
         cpus: CpuSet,
     },
+    /// It leaves CPUs that it had borrowed, as their owner has work again.
+    LoanEnded {
+        /// Those CPUs.
+        cpus: CpuSet,
+    },
     /// It tries another count.
     Exploring {
         /// From this count.
@@ -249,6 +254,10 @@ impl Reason {
             Self::Lends => "idle, lends its CPUs until it has work".to_owned(),
             Self::Borrows { cpus } => format!(
                 "{} {cpus} borrowed from idle applications",
+                if cpus.len() == 1 { "CPU" } else { "CPUs" }
+            ),
+            Self::LoanEnded { cpus } => format!(
+                "{} {cpus} back to an application that has work again",
                 if cpus.len() == 1 { "CPU" } else { "CPUs" }
             ),
             Self::Exploring {

@@ -91,6 +91,8 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
     {
         findings.error("the applications of the plan are not those of the observation");
     }
+    let lenders = plan.apps.iter().filter(|app| app.loan == Loan::Lends);
+    let lent = lenders.fold(CpuSet::new(), |all, app| all.union(&app.cpus));
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
         findings.app = Some(planned.app);
         let (cpus, share) = (&planned.cpus, &planned.share);
@@ -112,9 +114,12 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
             ));
         }
         if let Loan::Borrows { cpus: borrowed } = &planned.loan
-            && !borrowed.is_subset(cpus)
+            && !borrowed.is_subset(&cpus.intersection(&lent))
         {
-            findings.error(format!("borrows CPUs {borrowed}, of which it has not all"));
+            findings.error(format!(
+                "borrows CPUs {borrowed}, of which it has {cpus}, and {} are lent",
+                listed(&lent)
+            ));
         }
         if cpus.is_empty() {
             findings.error("has no CPU");
@@ -434,9 +439,28 @@ mod tests {
     }
 
     #[test]
+    fn only_cpus_of_one_that_lends_and_stays_where_it_is_may_be_anothers_too() {
+        let (mut plan, mut observation) = situation();
+        observation.apps[0].effective = set("0-3");
+        plan.apps[0].cpus = set("0-3");
+        plan.apps[0].share.cpus = 4;
+        let error = |plan: &Plan, observation: &Observation| {
+            let findings = check(plan, observation, &observation.usable);
+            findings.iter().any(|f| f.severity == Severity::Error)
+        };
+        assert!(error(&plan, &observation));
+        plan.apps[1].loan = Loan::Lends;
+        assert!(!error(&plan, &observation));
+        plan.apps[0].loan = Loan::Borrows { cpus: set("2-3") };
+        assert!(!error(&plan, &observation));
+        observation.apps[1].effective = set("1-2");
+        assert!(error(&plan, &observation));
+    }
+
+    #[test]
     fn a_plan_that_may_not_be_enforced_is_reported_with_the_values() {
         type Spoil = fn(&mut Plan);
-        let cases: [(Spoil, &str); 8] = [
+        let cases: [(Spoil, &str); 9] = [
             (|p| p.apps[0].cpus = CpuSet::new(), "app 1: has no CPU"),
             (|p| p.apps[0].cpus = set("1-2"), "has CPUs 2 of another"),
             (
@@ -444,6 +468,10 @@ mod tests {
                 "CPUs 4 that are not usable",
             ),
             (|p| p.apps[1].share.cpus = 3, "has 2 CPUs, its share says 3"),
+            (
+                |p| p.apps[0].loan = Loan::Borrows { cpus: set("1") },
+                "borrows CPUs 1, of which it has 0-1, and none are lent",
+            ),
             (
                 |p| p.free = set("1"),
                 "the free CPUs are none, the plan says 1",

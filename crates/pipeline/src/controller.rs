@@ -36,7 +36,13 @@ pub struct PipelineConfig {
     /// Thresholds of the machine.
     pub machine: MachineProfile,
     /// Whether others may use the CPUs of idle applications.
+    #[serde(default = "lending_of_earlier_versions")]
     pub lending: Lending,
+}
+
+/// What a recording of an earlier version was made with.
+const fn lending_of_earlier_versions() -> Lending {
+    Lending::Never
 }
 
 impl Default for PipelineConfig {
@@ -207,7 +213,9 @@ impl Controller {
         let before = Lenders::before(planned);
         let is_planned = |app| self.apps.contains_key(&app);
         let lenders = match self.config.lending {
-            Lending::WhenIdle => Lenders::of(observation, usable, &self.idleness, is_planned),
+            Lending::WhenIdle => {
+                Lenders::of(observation, usable, &self.idleness, &before, is_planned)
+            }
             Lending::Never => Lenders::default(),
         };
         let lent = Lent {
@@ -229,24 +237,7 @@ impl Controller {
 
     fn decide(&mut self, observation: &Observation, usable: &CpuSet, lent: &Lent) -> Plan {
         let allowed = Allowed::of(observation, usable);
-        // Applications that lent may have lent the same CPUs: the first that is back has them.
-        let mut returned = lent.returned.clone();
-        let held: Vec<CpuSet> = observation
-            .apps
-            .iter()
-            .zip(&allowed.sets)
-            .map(|(observed, set)| {
-                let held = self.held(observed, set.as_ref().unwrap_or(usable));
-                match self.lent_before(observed.app) {
-                    true => {
-                        let back = held.intersection(&returned);
-                        returned.remove_all(&back);
-                        back
-                    }
-                    false => held.difference(&lent.returned),
-                }
-            })
-            .collect();
+        let held = self.held_without_loans(observation, &allowed, usable, lent);
         // The monitor keeps its profiles in the order of the observation it has just taken in.
         let mut profiles = Vec::with_capacity(observation.apps.len());
         let mut apps = observation.apps.iter().peekable();
@@ -311,9 +302,15 @@ impl Controller {
                     .explanation
                     .reasons
                     .extend(reason_of_allowed(observed, usable));
-                let loan = lending::borrowed(&place.cpus, &lent.cpus);
+                let last = self.apps.get(&share.app).map(|last| &last.planned);
+                let own = last.map(PlannedApp::own).unwrap_or_default();
+                let loan = lending::borrowed(&place.cpus, &lent.cpus, &own);
+                let reasons = &mut share.explanation.reasons;
+                if let Some(ended) = lending::ended(last, &lent.returned) {
+                    reasons.retain(|reason| !matches!(reason, Reason::UsableChanged { .. }));
+                    reasons.push(ended);
+                }
                 if let Loan::Borrows { cpus } = &loan {
-                    let reasons = &mut share.explanation.reasons;
                     reasons.retain(|reason| !matches!(reason, Reason::TookFree { .. }));
                     let cpus = cpus.clone();
                     reasons.push(Reason::Borrows { cpus });
@@ -384,10 +381,41 @@ impl Controller {
         }
     }
 
-    /// Whether an application lends by the last plan.
-    fn lent_before(&self, app: AppId) -> bool {
-        let remembered = self.apps.get(&app);
-        remembered.is_some_and(|remembered| remembered.planned.loan == Loan::Lends)
+    /// What each application holds, less what it had borrowed from those that are back.
+    fn held_without_loans(
+        &self,
+        observation: &Observation,
+        allowed: &Allowed,
+        usable: &CpuSet,
+        lent: &Lent,
+    ) -> Vec<CpuSet> {
+        let planned = |app| self.apps.get(&app).map(|remembered| &remembered.planned);
+        // CPUs that are some application's own already.
+        let mut taken = CpuSet::new();
+        for observed in &observation.apps {
+            if let Some(planned) = planned(observed.app).filter(|p| p.loan != Loan::Lends) {
+                taken.insert_all(&planned.own());
+            }
+        }
+        let apps = observation.apps.iter().zip(&allowed.sets);
+        let held = apps.map(|(observed, set)| {
+            let held = self.held(observed, set.as_ref().unwrap_or(usable));
+            let Some(planned) = planned(observed.app) else {
+                return held;
+            };
+            match &planned.loan {
+                // Several may have lent the same CPUs: the first that is back has them.
+                Loan::Lends => {
+                    let back = held.difference(&taken);
+                    taken.insert_all(&back);
+                    back
+                }
+                Loan::Borrows { cpus } => held.difference(&cpus.intersection(&lent.returned)),
+                // It may not have left what it returned before.
+                Loan::None => held.difference(&taken.difference(&planned.cpus)),
+            }
+        });
+        held.collect()
     }
 
     fn remember(&mut self, plan: &Plan, now_ns: u64) {

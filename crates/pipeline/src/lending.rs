@@ -1,34 +1,54 @@
 //! Which applications lend their CPUs while they are idle.
 //!
-//! An application that was idle for [`IDLE_INTERVALS`] lends: policies decide without it, so that the others have its CPUs,
-//! and it keeps its own set in force. As soon as it has something to do, the next decision counts it again, and its CPUs are
-//! its alone. The daemon looks for that every few milliseconds; until then the kernel divides the CPUs.
+//! An application that was idle for two intervals lends: policies decide without it, so that the others have its CPUs, and
+//! it keeps its own set in force. As soon as it has something to do, the next decision counts it again, and its CPUs are its
+//! alone. The daemon looks for that every few milliseconds; until then the kernel divides the CPUs.
 //!
-//! Invariants: a lender is not moved; there is no lender without an application that could use its CPUs; what was borrowed
-//! is no part of what an application holds once its owner is back.
+//! One that has work again soon after it lent waits twice as long the next time, so that one that works now and then does not
+//! move others' CPUs for ever.
+//!
+//! Invariants: an application that lends is not moved; none begins to lend unless another has work; what was borrowed is no
+//! part of what an application holds once its owner is back.
 
 use mapper_model::{
     Activity, AppId, AppObservation, CpuSet, Explanation, Lending, Loan, Observation, PlannedApp,
-    Reading, Reason, Trigger,
+    Reading, Reason, Resizing, Trigger,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Intervals without work after which CPUs are lent.
-const IDLE_INTERVALS: u32 = 2;
+/// Intervals without work after which CPUs are lent, at first and at most.
+const FEWEST: u32 = 2;
+const MOST: u32 = 512;
+
+/// A loan that lasted so many times the wait before it was worth it.
+const WORTH_IT: u32 = 8;
 
 /// For how long each application has been idle.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Idleness(BTreeMap<AppId, Idle>);
 
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Idle {
     /// The reading that began the interval.
     now_ns: u64,
     cpu_time_ns: Option<u64>,
     /// Intervals in a row.
     intervals: u32,
+    /// Intervals after which it lends.
+    wait: u32,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self {
+            now_ns: 0,
+            cpu_time_ns: None,
+            intervals: 0,
+            wait: FEWEST,
+        }
+    }
 }
 
 impl Idleness {
@@ -42,8 +62,8 @@ impl Idleness {
         }
     }
 
-    fn intervals(&self, app: AppId) -> u32 {
-        self.0.get(&app).map_or(0, |idle| idle.intervals)
+    fn get(&self, app: AppId) -> Idle {
+        self.0.get(&app).copied().unwrap_or_default()
     }
 }
 
@@ -52,7 +72,7 @@ impl Idle {
         let is_running = reading.runnable_threads.is_some_and(|threads| threads > 0);
         match trigger {
             // Too little time has passed to tell idle from active by CPU time.
-            Trigger::Membership if is_running => self.intervals = 0,
+            Trigger::Membership if is_running => self.end(),
             Trigger::Membership => {}
             Trigger::Interval => {
                 let used_ns = reading.cpu_time_ns.zip(self.cpu_time_ns);
@@ -61,16 +81,30 @@ impl Idle {
                 let activity = used_ns.map_or(Activity::Active, |used_ns| {
                     Activity::of(used_ns, elapsed_ns, reading.runnable_threads)
                 });
-                *self = Self {
-                    now_ns,
-                    cpu_time_ns: reading.cpu_time_ns,
-                    intervals: match activity {
-                        Activity::Idle => self.intervals.saturating_add(1),
-                        Activity::Active => 0,
-                    },
-                };
+                match activity {
+                    Activity::Idle => self.intervals = self.intervals.saturating_add(1),
+                    Activity::Active => self.end(),
+                }
+                self.now_ns = now_ns;
+                self.cpu_time_ns = reading.cpu_time_ns;
             }
         }
+    }
+
+    /// It has work.
+    fn end(&mut self) {
+        let lent = self.intervals.saturating_sub(self.wait);
+        if self.lends() {
+            self.wait = match lent < WORTH_IT * self.wait {
+                true => (2 * self.wait).min(MOST),
+                false => FEWEST,
+            };
+        }
+        self.intervals = 0;
+    }
+
+    const fn lends(self) -> bool {
+        self.intervals >= self.wait
     }
 }
 
@@ -79,25 +113,37 @@ impl Idle {
 pub(crate) struct Lenders(BTreeSet<AppId>);
 
 impl Lenders {
-    /// Those of the observation that lend in the next plan. `is_planned` says whether an application has had CPUs yet.
+    /// Those of the observation that lend in the next plan, where `before` did in the last one. `is_planned` says whether an
+    /// application has had CPUs yet.
     pub(crate) fn of(
         observation: &Observation,
         usable: &CpuSet,
         idleness: &Idleness,
+        before: &Self,
         is_planned: impl Fn(AppId) -> bool,
     ) -> Self {
+        let apps = || observation.apps.iter();
+        let keeps_count = |observed: &AppObservation| {
+            observed.spec.resizing == Resizing::Never && !is_planned(observed.app)
+        };
+        if apps().any(keeps_count) {
+            // What it gets now it keeps, so that has to be its own.
+            return Self::default();
+        }
+        let has_work = |observed: &AppObservation| idleness.get(observed.app).intervals == 0;
+        let anyone_works = apps().any(has_work);
         let lends = |observed: &&AppObservation| {
-            let cpus = &observed.effective;
+            let (app, cpus) = (observed.app, &observed.effective);
             observed.spec.lending == Lending::WhenIdle
-                && idleness.intervals(observed.app) >= IDLE_INTERVALS
+                && idleness.get(app).lends()
+                && (anyone_works || before.contains(app))
                 && !cpus.is_empty()
                 && cpus.is_subset(usable)
                 && (observed.allowed.as_ref())
                     .is_none_or(|set| cpus.is_subset(set) || set.is_disjoint(usable))
-                && is_planned(observed.app)
+                && is_planned(app)
         };
-        let lenders = observation.apps.iter().filter(lends);
-        let lenders: BTreeSet<AppId> = lenders.map(|observed| observed.app).collect();
+        let lenders: BTreeSet<AppId> = apps().filter(lends).map(|observed| observed.app).collect();
         match lenders.len() == observation.apps.len() {
             // Nobody would use the CPUs.
             true => Self::default(),
@@ -145,13 +191,22 @@ pub(crate) fn lent(observed: &AppObservation, planned: &PlannedApp) -> PlannedAp
     lent
 }
 
-/// What of these CPUs is borrowed, where `lent` are those of the lenders.
-pub(crate) fn borrowed(cpus: &CpuSet, lent: &CpuSet) -> Loan {
-    let cpus = cpus.intersection(lent);
+/// What of these CPUs is borrowed, where `lent` are those of others that lend.
+pub(crate) fn borrowed(cpus: &CpuSet, lent: &CpuSet, own: &CpuSet) -> Loan {
+    let cpus = cpus.intersection(lent).difference(own);
     match cpus.is_empty() {
         true => Loan::None,
         false => Loan::Borrows { cpus },
     }
+}
+
+/// What is to be said of CPUs that an application has to leave, as their owner is back.
+pub(crate) fn ended(planned: Option<&PlannedApp>, returned: &CpuSet) -> Option<Reason> {
+    let Loan::Borrows { cpus } = &planned?.loan else {
+        return None;
+    };
+    let cpus = cpus.intersection(returned);
+    (!cpus.is_empty()).then_some(Reason::LoanEnded { cpus })
 }
 
 #[cfg(test)]
@@ -187,5 +242,26 @@ mod tests {
         // Without CPU time nothing is known.
         assert_eq!(after(6, Reading::default(), interval), 0);
         assert_eq!(after(7, Reading::default(), interval), 0);
+    }
+
+    #[test]
+    fn one_that_works_now_and_then_lends_ever_more_rarely_until_it_is_idle_for_long() {
+        let mut idle = Idle::default();
+        let (mut now_ns, mut loans) = (0, 0);
+        let mut pass = |idle: &mut Idle, intervals: u32| {
+            for _ in 0..intervals {
+                now_ns += SECOND_NS;
+                idle.observe(&reading(7, Some(0)), now_ns, Trigger::Interval);
+            }
+            let lent = idle.lends();
+            idle.observe(&reading(7, Some(1)), now_ns, Trigger::Membership);
+            lent
+        };
+        for _ in 0..200 {
+            loans += u32::from(pass(&mut idle, 5));
+        }
+        assert!(loans <= 3, "{loans}");
+        assert!(pass(&mut idle, 1000));
+        assert!(pass(&mut idle, 3), "it is asked for again");
     }
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use mapper_model::topology::Shape;
-use mapper_model::{AppId, Lending, Loan, Topology, Trigger};
+use mapper_model::{AppId, Lending, Loan, Resizing, Topology, Trigger};
 use support::{World, config, linear};
 
 const POLICY: &str = mapper_allocate::DEFAULT;
@@ -48,6 +48,11 @@ fn an_idle_application_lends_after_two_intervals_and_has_its_cpus_back_in_the_ne
         wakes(&mut w, 1);
         assert_eq!(w.counts(), [cpus / 2; 2]);
         assert_eq!(w.apps[1].effective, own);
+        let back = format!(
+            "CPU{} {own} back to an application",
+            if cpus == 2 { "" } else { "s" }
+        );
+        assert!(w.sentences()[0].contains(&back), "{:?}", w.sentences());
     }
 }
 
@@ -77,16 +82,14 @@ fn a_newcomer_has_the_cpus_of_those_that_are_idle() {
     let mut w = world(POLICY, 2, 1);
     w.apps[0].asleep = true;
     w.intervals(3);
-    let newcomer = w.arrive(linear());
-    w.apps[1].cpu_time_ns = Some(0);
-    w.decide(Trigger::Membership);
+    let newcomer = arrive(&mut w, Resizing::Allowed);
     assert_eq!(w.counts(), [2, 2]);
     wakes(&mut w, 0);
     assert_eq!(w.counts(), [1, 1]);
     w.apps[0].asleep = true;
-    w.intervals(3);
+    w.intervals(5);
     assert_eq!(w.counts(), [1, 2]);
-    w.leave(newcomer);
+    w.leave(w.apps[newcomer].id);
     // Nobody would use its CPUs, so it has them all.
     assert_eq!((w.counts(), w.last.apps[0].loan.is_none()), (vec![2], true));
 }
@@ -100,30 +103,108 @@ fn three_programs_on_two_cpus_have_one_each_while_one_is_idle() {
         panic!("three applications");
     };
     assert!(first.effective.is_disjoint(&second.effective));
+    // What it shared with the idle one is its own all the same.
+    assert!(w.last.apps[..2].iter().all(|app| app.loan.is_none()));
     wakes(&mut w, 2);
     assert_eq!(w.counts(), [1; 3]);
 }
 
-#[test]
-fn two_that_lent_the_same_cpus_share_them_out_when_both_are_back() {
+/// Lets a program arrive that has work, with its CPU time read.
+fn arrive(w: &mut World, resizing: Resizing) -> usize {
+    w.arrive_as(linear(), |spec| spec.resizing = resizing);
+    let place = w.apps.len() - 1;
+    w.apps[place].cpu_time_ns = Some(0);
+    w.decide(Trigger::Membership);
+    place
+}
+
+/// Two that are idle and have lent all four CPUs to a third.
+fn two_lend_the_same_cpus() -> World {
     let mut w = world(POLICY, 4, 1);
     w.apps[0].asleep = true;
     w.intervals(3);
-    w.arrive(linear());
-    w.apps[1].cpu_time_ns = Some(0);
-    w.decide(Trigger::Membership);
+    arrive(&mut w, Resizing::Allowed);
     w.intervals(3);
     w.apps[1].asleep = true;
     w.intervals(3);
-    w.arrive(linear());
-    w.apps[2].cpu_time_ns = Some(0);
-    w.decide(Trigger::Membership);
-    assert_eq!(w.counts()[2], 4);
+    arrive(&mut w, Resizing::Allowed);
+    assert_eq!(w.counts(), [4; 3]);
+    w
+}
+
+#[test]
+fn two_that_lent_the_same_cpus_share_them_out_when_both_are_back() {
+    let mut w = two_lend_the_same_cpus();
     w.apps[0].asleep = false;
     wakes(&mut w, 1);
     let mut counts = w.counts();
     counts.sort_unstable();
     assert_eq!(counts, [1, 1, 2], "{:?}", w.sentences());
+}
+
+#[test]
+fn of_two_that_lent_the_same_cpus_the_first_that_is_back_owns_its_part_also_once_the_other_is() {
+    let mut w = two_lend_the_same_cpus();
+    wakes(&mut w, 0);
+    let own = w.apps[0].effective.clone();
+    assert_eq!(w.last.apps[0].loan, Loan::None, "{:?}", w.sentences());
+    let third = w.apps[2].effective.clone();
+    assert_eq!(
+        w.last.apps[2].loan,
+        Loan::Borrows {
+            cpus: third.clone()
+        }
+    );
+    assert!(third.is_disjoint(&own));
+    w.interval();
+    wakes(&mut w, 1);
+    assert!(!w.apps[0].effective.is_disjoint(&own), "it was replaced");
+    assert!(w.last.apps.iter().all(|app| app.loan.is_none()));
+    let all = w.apps.iter().fold(0, |sum, app| sum + app.effective.len());
+    assert_eq!(all, 4, "{:?}", w.counts());
+}
+
+#[test]
+fn a_newcomer_that_keeps_its_count_gets_none_that_is_borrowed() {
+    let mut w = world(POLICY, 8, 1);
+    w.apps[0].asleep = true;
+    w.intervals(3);
+    let newcomer = arrive(&mut w, Resizing::Never);
+    assert_eq!(w.counts(), [4, 4]);
+    w.intervals(4);
+    wakes(&mut w, 0);
+    assert_eq!(w.apps[newcomer].effective.len(), 4);
+}
+
+#[test]
+fn loans_stay_while_nobody_has_work_and_nobody_begins_to_lend() {
+    let mut w = world(POLICY, 2, 2);
+    w.apps[1].asleep = true;
+    w.intervals(3);
+    w.apps[0].asleep = true;
+    w.intervals(6);
+    assert_eq!(w.counts(), [2, 1]);
+    wakes(&mut w, 0);
+    assert_eq!(w.counts(), [2, 1]);
+
+    let mut w = world(POLICY, 2, 2);
+    w.apps.iter_mut().for_each(|app| app.asleep = true);
+    w.intervals(6);
+    assert_eq!(w.counts(), [1, 1]);
+    assert!(w.last.apps.iter().all(|app| app.loan.is_none()));
+}
+
+#[test]
+fn a_program_that_works_now_and_then_soon_moves_nobody() {
+    let mut w = world(POLICY, 4, 2);
+    let mut moved = 0;
+    for _ in 0..100 {
+        w.apps[1].asleep = true;
+        moved += w.intervals(4);
+        wakes(&mut w, 1);
+        moved += u32::from(!w.last.actions.is_empty());
+    }
+    assert!(moved <= 4, "{moved} of 500 decisions");
 }
 
 #[test]

@@ -151,6 +151,7 @@ fn seen(app: &AppStatus) -> Seen {
     Seen {
         id: app.id,
         cpus: app.cpus.clone(),
+        borrowed: app.borrowed.clone().unwrap_or_default(),
         speed: speed.and_then(|(performance, floor)| {
             let speed = performance.value / floor;
             (speed.is_finite() && speed >= 0.0).then_some(speed)
@@ -170,6 +171,7 @@ fn program(app: &AppStatus, explained: Option<&ExplainReply>) -> Program {
         name: harmless(app.name.as_str()),
         command: harmless(&app.command),
         cpus: app.cpus.clone(),
+        borrowed: app.borrowed.clone().unwrap_or_default(),
         state: harmless(&app.state),
         fair_cpus: app.fair_cpus,
         qos: app.qos,

@@ -1,6 +1,6 @@
 //! What a page shows, whether a daemon or a recording is its source.
 
-use super::timeline::Timeline;
+use super::timeline::{Held, Timeline};
 use mapper_control::schema::TopologyStatus;
 use mapper_model::{AppId, CpuSet, Qos};
 
@@ -38,6 +38,8 @@ pub(super) struct Program {
     pub(super) command: String,
     /// Those that it holds; of a recording those that it held last.
     pub(super) cpus: CpuSet,
+    /// Those of them that belong to idle programs.
+    pub(super) borrowed: CpuSet,
     pub(super) state: String,
     pub(super) fair_cpus: u32,
     pub(super) qos: Qos,
@@ -47,6 +49,16 @@ pub(super) struct Program {
     pub(super) sentence: String,
     /// The latest first.
     pub(super) decisions: Vec<Decision>,
+}
+
+impl Program {
+    pub(super) fn held(&self) -> Held<'_> {
+        Held {
+            id: self.id,
+            cpus: &self.cpus,
+            borrowed: &self.borrowed,
+        }
+    }
 }
 
 /// One decision about a program.

@@ -119,6 +119,7 @@ impl Story {
                 name: harmless(planned.name.as_str()),
                 command: String::new(),
                 cpus: planned.cpus.clone(),
+                borrowed: planned.cpus.difference(&planned.own()),
                 state: String::new(),
                 fair_cpus: planned.share.fair,
                 qos: spec.map_or_else(Default::default, |spec| spec.qos),
@@ -144,6 +145,7 @@ impl Story {
         Seen {
             id: planned.app,
             cpus: planned.cpus.clone(),
+            borrowed: planned.cpus.difference(&planned.own()),
             speed,
         }
     }
@@ -203,6 +205,7 @@ impl Life {
         }
         self.reasons = reasons;
         program.cpus.clone_from(&planned.cpus);
+        program.borrowed = planned.cpus.difference(&planned.own());
         program.state = harmless(&planned.share.state);
         program.fair_cpus = planned.share.fair;
         program.sentence = harmless(&planned.sentence);

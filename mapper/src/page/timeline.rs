@@ -26,6 +26,8 @@ pub(super) struct Sample {
 pub(super) struct Seen {
     pub(super) id: AppId,
     pub(super) cpus: CpuSet,
+    /// Those of them that belong to idle programs.
+    pub(super) borrowed: CpuSet,
     /// Over what is promised, where both are known.
     pub(super) speed: Option<f64>,
 }
@@ -56,18 +58,41 @@ pub(super) enum Holder {
     Several,
 }
 
+/// The CPUs of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held<'a> {
+    pub(super) id: AppId,
+    pub(super) cpus: &'a CpuSet,
+    pub(super) borrowed: &'a CpuSet,
+}
+
+impl Seen {
+    fn held(&self) -> Held<'_> {
+        Held {
+            id: self.id,
+            cpus: &self.cpus,
+            borrowed: &self.borrowed,
+        }
+    }
+}
+
 impl Holder {
-    /// The holder of one CPU, where programs have these.
+    /// The holder of one CPU, where programs have these: of one that is lent, who has borrowed it.
     pub(super) fn of<'a>(
         cpu: mapper_model::CpuId,
-        programs: impl Iterator<Item = (AppId, &'a CpuSet)>,
+        programs: impl Iterator<Item = Held<'a>>,
     ) -> Self {
-        let mut holders = programs.filter(|(_, cpus)| cpus.contains(cpu));
-        match (holders.next(), holders.next()) {
-            (None, _) => Self::None,
-            (Some((id, _)), None) => Self::One(id),
-            _ => Self::Several,
+        let mut holder = Self::None;
+        for held in programs.filter(|held| held.cpus.contains(cpu)) {
+            if held.borrowed.contains(cpu) {
+                return Self::One(held.id);
+            }
+            holder = match holder {
+                Self::None => Self::One(held.id),
+                _ => Self::Several,
+            };
         }
+        holder
     }
 }
 
@@ -141,7 +166,7 @@ impl Timeline {
         let times: Vec<f64> = self.times().chain([1.0]).collect();
         for (sample, time) in self.samples.iter().zip(times.windows(2)) {
             let programs = sample.programs.iter();
-            let holder = Holder::of(cpu, programs.map(|seen| (seen.id, &seen.cpus)));
+            let holder = Holder::of(cpu, programs.map(Seen::held));
             match stretches.last_mut() {
                 Some(last) if last.holder == holder => last.to = time[1],
                 _ => stretches.push(Stretch {
@@ -194,6 +219,7 @@ mod tests {
             let programs = programs.iter().map(|(id, cpus, speed)| Seen {
                 id: AppId(*id),
                 cpus: cpus.parse().unwrap(),
+                borrowed: CpuSet::new(),
                 speed: Some(*speed),
             });
             timeline.add(Sample {

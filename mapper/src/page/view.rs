@@ -161,7 +161,7 @@ fn socket(
 
 fn thread(picture: &Picture, machine: &TopologyStatus, cpu: CpuId, marks: &Marks) -> Markup {
     let programs = || picture.programs.iter();
-    let holder = Holder::of(cpu, programs().map(|program| (program.id, &program.cpus)));
+    let holder = Holder::of(cpu, programs().map(Program::held));
     let (mark, who) = match holder {
         Holder::None if !machine.usable.contains(cpu) => (RESERVED, "not for programs".to_owned()),
         Holder::None => (marks.of_holder(holder), "free".to_owned()),

@@ -72,6 +72,12 @@ fn holders(status: &Status) -> BTreeMap<CpuId, Holder> {
             holders.insert(cpu, holder);
         }
     }
+    for app in &status.apps {
+        // Of a CPU that is lent, the map shows who uses it.
+        for cpu in app.borrowed.as_ref().into_iter().flatten() {
+            holders.insert(cpu, Holder::One(app.id));
+        }
+    }
     holders
 }
 

@@ -23,9 +23,13 @@ pub(crate) fn enforce(
         set_cpus(action, machine, telemetry);
     }
     for action in &plan.actions {
+        let planned = plan.apps.iter().find(|planned| planned.app == action.app());
+        // What is borrowed comes and goes, and memory moves slowly.
+        let own = planned.map(PlannedApp::own);
+        let own = own.filter(|own| !own.is_empty());
         bind_memory(
             action.app(),
-            action.to(),
+            own.as_ref().unwrap_or(action.to()),
             registry,
             machine,
             decider,

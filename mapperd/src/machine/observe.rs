@@ -5,6 +5,7 @@ use crate::machine::process::runnable;
 use crate::registry::Registry;
 use crate::registry::app::{App, CpuTimeSample, Standing};
 use crate::registry::page;
+use mapper_host::enforce::Standing as InForce;
 use mapper_host::observe::Subject;
 use mapper_model::{Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger};
 
@@ -18,7 +19,15 @@ pub(crate) fn observe(
     let usable = less_housekeeping(registry, machine, left_by_operator(registry, machine));
     let apps_count = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
     let equal_share = usable.len() / apps_count.max(1);
-    let isolates = (registry.apps.iter()).any(|app| !app.record.partition.is_member());
+    let isolates = registry.apps.iter().any(|app| {
+        let refused = || {
+            matches!(
+                machine.enforcer.standing(app.record.id),
+                InForce::NotIsolated(_)
+            )
+        };
+        !app.record.partition.is_member() && !refused()
+    });
     let apps = registry.apps.iter_mut();
     let apps = apps.map(|app| {
         let mut observed = observe_one(app, now_ns, equal_share, machine);

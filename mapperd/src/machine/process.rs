@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// `ESRCH` if there is no such process.
 pub(crate) fn descriptor(pid: u32) -> Result<OwnedFd, Errno> {
@@ -30,4 +31,10 @@ pub(crate) fn runnable(proc: &ProcFs, threads: &[ThreadId]) -> u32 {
     let read = threads.iter().take(THREADS_READ);
     read.map(|thread| u32::from(proc.is_runnable(*thread)))
         .sum()
+}
+
+/// CPU time of the calling thread so far.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(used).unwrap_or_default()
 }

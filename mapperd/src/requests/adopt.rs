@@ -85,6 +85,7 @@ pub(crate) fn prepare(
     spec.qos = request.qos.unwrap_or_default();
     spec.weight = request.weight;
     spec.cpus = request.cpus;
+    spec.lending = request.lending;
     permit.check_spec(request.qos, &mut spec)?;
     check_cpus(spec.cpus, machine)?;
     spec.name = registry.unique_name(spec.name);

@@ -275,6 +275,17 @@ pub(crate) fn application_of(pid: u32, registry: &Registry, machine: &Machine) -
     })
 }
 
+/// How many of the CPUs of a newcomer it keeps when those are back that lend theirs: its own, or its part of all.
+fn lasting(app: &App, cpus: u32, registry: &Registry, machine: &Machine) -> u32 {
+    let held = app.held();
+    let all = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
+    let part = machine.usable.len() / all.max(1);
+    match held.borrowed {
+        0 => cpus,
+        _ => held.own.max(part).clamp(1, cpus.max(1)),
+    }
+}
+
 /// The answer to a launch, after the decision.
 pub(crate) fn answer(admitted: Admitted, registry: &Registry, machine: &Machine) -> Answer {
     let app = registry
@@ -302,7 +313,7 @@ pub(crate) fn answer(admitted: Admitted, registry: &Registry, machine: &Machine)
         protocol: PROTOCOL,
         app: record.id,
         name: record.spec.name.clone(),
-        cpu_count: cpus.len(),
+        cpu_count: lasting(app, cpus.len(), registry, machine),
         cpus,
         machine_cpus: admitted.most_cpus,
         token: page.map(|page| page.writer.token().to_string()),

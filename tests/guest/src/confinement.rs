@@ -86,7 +86,6 @@ pub(crate) fn an_arrival_and_a_departure_change_the_allocation() -> Result<()> {
     })
 }
 
-/// While applications come, go and are resized, no CPU is in two groups at any moment.
 pub(crate) fn an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs() -> Result<()> {
     let idle = Application::start("idle", User::Root, Runtime::Libgomp, &[])?;
     let busy = Application::start("busy", User::Root, Runtime::Libgomp, &[])?;
@@ -114,6 +113,7 @@ pub(crate) fn an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs() ->
     })
 }
 
+/// While applications come, go and are resized, no CPU is in two groups at any moment.
 pub(crate) fn no_cpu_is_ever_promised_twice() -> Result<()> {
     let first = Application::start("first", User::Root, Runtime::Libgomp, &[])?;
     let second = Application::start("second", User::Root, Runtime::Libomp, &[])?;

@@ -3,7 +3,7 @@
 use crate::PROTOCOL;
 use crate::schema::{MemoryPolicy, check_pid, one, out_of_range};
 use mapper_model::bounds::OutOfRange;
-use mapper_model::{AppId, AppName, CpuRange, CpuSet, Qos, Weight};
+use mapper_model::{AppId, AppName, CpuRange, CpuSet, Lending, Qos, Weight};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -50,6 +50,8 @@ pub struct AdoptRequest {
     pub weight: Weight,
     /// The CPU counts it can use.
     pub cpus: CpuRange,
+    /// Whether others may use its CPUs while it is idle.
+    pub lending: Lending,
     /// The policy for its memory when its CPUs change.
     pub memory: MemoryPolicy,
 }
@@ -63,6 +65,7 @@ impl AdoptRequest {
             qos: None,
             weight: Weight::default(),
             cpus: CpuRange::default(),
+            lending: Lending::default(),
             memory: MemoryPolicy::default(),
         }
     }
@@ -88,6 +91,8 @@ struct AdoptWire {
     min_cpus: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_cpus: Option<u32>,
+    #[serde(default)]
+    lending: Lending,
     #[serde(default)]
     memory: MemoryPolicy,
 }
@@ -123,6 +128,7 @@ impl TryFrom<AdoptWire> for AdoptRequest {
             qos: wire.qos,
             weight: wire.weight,
             cpus: CpuRange::new(wire.min_cpus, wire.max_cpus)?,
+            lending: wire.lending,
             memory: wire.memory,
         })
     }
@@ -146,6 +152,7 @@ impl From<AdoptRequest> for AdoptWire {
             weight: request.weight,
             min_cpus: request.cpus.min(),
             max_cpus: request.cpus.max(),
+            lending: request.lending,
             memory: request.memory,
         }
     }
