@@ -36,6 +36,13 @@ pub(crate) struct Launch {
     pub(crate) delay: Duration,
 }
 
+impl Launch {
+    /// Has it run in this folder.
+    pub(crate) fn run_in(&mut self, folder: &Path) {
+        self.command.current_dir(folder);
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Ending {
     Exited(i32),
@@ -110,11 +117,19 @@ fn run_one(
     })
 }
 
-/// Takes the settings of OpenMP runtimes and of mapper that this task has inherited, and that
+/// Takes the settings of OpenMP runtimes, of BLAS and of mapper that this task has inherited, and that
 /// would falsify the comparison, out of the environment of a program. What was set for the
 /// program on purpose stays.
 fn forget_inherited_settings(command: &mut Command) {
-    let prefixes = ["OMP_", "GOMP_", "KMP_", "LIBOMP_", "MAPPER_"];
+    let prefixes = [
+        "OMP_",
+        "GOMP_",
+        "KMP_",
+        "LIBOMP_",
+        "MAPPER_",
+        "OPENBLAS_",
+        "MKL_",
+    ];
     for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
         let matters = prefixes.iter().any(|prefix| name.starts_with(prefix));
         let is_chosen = command.get_envs().any(|(chosen, _)| chosen == &*name);
