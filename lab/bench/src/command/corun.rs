@@ -15,6 +15,7 @@ use crate::data::{Experiment, Manager, Mix, Program, Threads, once_each};
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
 use crate::result::{DaemonFacts, NotMeasured, ProgramEntry, Results};
+use crate::run::calibration::Calibrated;
 use crate::run::daemon::PrivateDaemon;
 use crate::run::observe;
 use crate::run::processes::allowed_cpus;
@@ -157,7 +158,7 @@ fn calibrate(
     let mut entries = Vec::new();
     for (program, runtime) in &wanted {
         progress.doing(program.name.clone());
-        let steps = match stage.calibrate(program, *runtime) {
+        let Calibrated { steps, alone } = match stage.calibrate(program, *runtime) {
             Err(error) if program.recipe.is_some() && !stage.interrupt.is_raised() => {
                 let why = format!("{error:#}");
                 progress.done(&format!("{} cannot be measured: {why}", program.name));
@@ -166,7 +167,7 @@ fn calibrate(
                 not_measured.push(NotMeasured { what, why });
                 continue;
             }
-            steps => steps?,
+            found => found?,
         };
         let runtime = match program.threads {
             Threads::OpenMp => runtime.name(),
@@ -174,7 +175,11 @@ fn calibrate(
             Threads::Own | Threads::Client => "POSIX threads",
             Threads::Real => program.recipe.as_ref().map_or("", |of| &of.runtime),
         };
-        progress.done(&format!("{} ({runtime}): {steps} steps", program.name));
+        let work = match &program.recipe {
+            Some(_) => format!("{:.2} s alone", alone.seconds),
+            None => format!("{steps} steps"),
+        };
+        progress.done(&format!("{} ({runtime}): {work}", program.name));
         entries.push(ProgramEntry {
             name: program.name.clone(),
             runtime: runtime.to_owned(),

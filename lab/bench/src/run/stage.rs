@@ -260,7 +260,7 @@ impl Stage {
         program.recipe.is_some().then(make).transpose()
     }
 
-    /// Judges a run of a program; the first of a real program, alone and plain, is right if it succeeds.
+    /// Judges a run of a program; the first of a real program, alone under Linux, is right if it succeeds.
     fn judge(&mut self, of: &Program, outcome: &Outcome, folder: Option<&TempDir>) -> Verdict {
         let Some((recipe, folder)) = of.recipe.as_ref().zip(folder) else {
             return judge(of.printed_name(), outcome);
@@ -304,7 +304,7 @@ impl Stage {
 
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
     /// programs, and keeps the result that it comes to. A real program runs once, with all CPUs.
-    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> Result<u64> {
+    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> Result<Calibrated> {
         self.workloads.compile(program, runtime)?;
         let (first_steps, work_s) = (program.first_steps.get(), self.method.work_s);
         let found = match program.recipe {
@@ -320,13 +320,14 @@ impl Stage {
         let work = (built.clone(), found.steps);
         self.checksums.insert(work, found.alone.checksum);
         self.work.insert(built, found);
-        Ok(found.steps)
+        Ok(found)
     }
 
     fn alone(&mut self, program: &Program, runtime: Runtime, steps: u64) -> Result<Alone> {
         let folder = self.folder_for(program)?;
         let (programs, setting) = match folder {
-            Some(_) => (1, "plain"),
+            // Other work then falsifies its time least.
+            Some(_) => (1, "passive"),
             None => (2, "static"),
         };
         let shares = fair_division(&self.cpus, programs);
@@ -383,9 +384,8 @@ mod tests {
     const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
                         \"p99_ms\":2.5}";
 
-    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
-        let mix = Mix::parse("server+md").unwrap();
-        let mut stage = Stage {
+    fn stage() -> Stage {
+        Stage {
             workloads: Workloads::new(None, None).unwrap(),
             method: experiment("live").method,
             cpus: vec![0, 1],
@@ -396,7 +396,21 @@ mod tests {
             work: BTreeMap::new(),
             checksums: BTreeMap::new(),
             results: BTreeMap::new(),
-        };
+        }
+    }
+
+    fn outcome(ending: Ending, stdout: &str) -> Outcome {
+        Outcome {
+            elapsed: Duration::from_millis(100),
+            ending,
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        }
+    }
+
+    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
+        let mix = Mix::parse("server+md").unwrap();
+        let mut stage = stage();
         let built = ("server".to_owned(), Runtime::Libgomp);
         let alone = Alone {
             seconds: 0.1,
@@ -406,13 +420,45 @@ mod tests {
         let calibrated = Calibrated { steps: 3, alone };
         stage.work.insert(built.clone(), calibrated);
         stage.checksums.insert((built, 3), 7.0);
-        let outcome = Outcome {
-            elapsed: Duration::from_millis(100),
-            ending,
-            stdout: stdout.to_owned(),
-            stderr: String::new(),
-        };
+        let outcome = outcome(ending, stdout);
         stage.cost(&mix, &mix.members[0], &outcome, None)
+    }
+
+    #[test]
+    fn a_real_program_is_held_to_its_first_result_and_to_its_time_alone() {
+        let mut stage = stage();
+        let mut mix = Mix::parse("zstd+xz").unwrap();
+        for member in &mut mix.members {
+            let recipe = member.program.recipe.as_mut().unwrap();
+            recipe.result = "cat".to_owned();
+            let alone = Alone {
+                seconds: 2.0,
+                around: Duration::ZERO,
+                checksum: 0.0,
+            };
+            let built = (member.program.name.clone(), Runtime::Libgomp);
+            stage.work.insert(built, Calibrated { steps: 1, alone });
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut cost = |ending, printed: &str| {
+            let outcome = outcome(ending, printed);
+            stage.cost(&mix, &mix.members[0], &outcome, Some(&folder))
+        };
+        let ended = Ending::Exited(0);
+        for printed in ["right", "right"] {
+            assert_eq!(cost(ended, printed), Ok(RunCost::Exact(0.1)));
+        }
+        for (ending, printed, named) in [
+            (ended, "other", "other"),
+            (ended, "", "zstd"),
+            (Ending::Exited(3), "right", "status 3"),
+            (Ending::Signalled(11), "right", "signal 11"),
+        ] {
+            let error = cost(ending, printed).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+        // Patience is 4, and both take 2 s.
+        assert_eq!(cost(Ending::TimedOut, ""), Ok(RunCost::Limit(16.0)));
     }
 
     #[test]
