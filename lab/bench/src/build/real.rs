@@ -11,6 +11,7 @@ use mapper_report::workspace;
 
 use super::{output, python};
 use crate::data::Recipe;
+use crate::run::processes::PRINTED;
 
 /// Where real programs have what they need.
 pub(crate) fn folder() -> Result<PathBuf> {
@@ -93,12 +94,12 @@ fn make_input(recipe: &Recipe, folder: &Path) -> Result<()> {
     Ok(fs_err::write(&made, from)?)
 }
 
-/// What a program came to that printed this and ran in this folder.
-pub(crate) fn result(recipe: &Recipe, printed: &str, folder: &Path) -> Result<String> {
-    let file = folder.join("printed");
-    fs_err::write(&file, printed)?;
+/// What the program of this name came to that ran in this folder.
+pub(crate) fn result(name: &str, recipe: &Recipe, folder: &Path) -> Result<String> {
+    let file = folder.join(PRINTED);
+    let commands = recipe.result_of(&self::folder()?.join(name));
     let mut shell = Command::new("sh");
-    shell.args(["-c", &recipe.result]).current_dir(folder);
+    shell.args(["-c", &commands]).current_dir(folder);
     shell
         .stdin(fs_err::File::open(&file)?.into_parts().0)
         .stderr(Stdio::null());
@@ -137,13 +138,14 @@ mod tests {
     #[test]
     fn a_result_is_made_of_what_was_printed_and_of_files_and_a_missing_package_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("out"), "file").unwrap();
+        for (name, text) in [("out", "file"), (PRINTED, "printed ")] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
         let mut recipe = recipe("");
-        recipe.result = "cat; cat out; cat missing".to_owned();
-        assert_eq!(
-            result(&recipe, "printed ", folder.path()).unwrap(),
-            "printed file"
-        );
+        recipe.result = "cat; cat out; cat missing; dirname {input}".to_owned();
+        let found = result("zstd", &recipe, folder.path()).unwrap();
+        let parent = self::folder().unwrap().display().to_string();
+        assert_eq!(found, format!("printed file{parent}\n"));
         recipe.packages = vec!["no-such-package".to_owned()];
         let error = prepare("zstd", &recipe).unwrap_err().to_string();
         assert!(

@@ -65,6 +65,11 @@ impl Recipe {
         self.command.split_whitespace().map(word).collect()
     }
 
+    /// The commands that print its result, with its input in this folder.
+    pub(crate) fn result_of(&self, input: &Path) -> String {
+        self.result.replace("{input}", &input.to_string_lossy())
+    }
+
     /// Whether a result is as right as this one of a plain run.
     pub(crate) fn is_right(&self, result: &str, plain: &str) -> bool {
         let is_near = |one: &str, other: &str, most: f64| match (one.parse(), other.parse()) {

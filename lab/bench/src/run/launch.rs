@@ -101,6 +101,7 @@ impl Invocation<'_> {
             command,
             cpus: (setting.cpus == Cpus::Share).then(|| share.cpus.clone()),
             delay: Duration::ZERO,
+            printed: None,
         })
     }
 

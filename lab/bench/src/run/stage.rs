@@ -268,7 +268,7 @@ impl Stage {
         if let Some(verdict) = judge_ending(&of.name, outcome) {
             return verdict;
         }
-        let result = match real::result(recipe, &outcome.stdout, folder.path()) {
+        let result = match real::result(&of.name, recipe, folder.path()) {
             Ok(result) => result,
             Err(error) => return Verdict::Wrong(format!("{}: {error:#}", of.name)),
         };
@@ -380,6 +380,7 @@ fn limit(method: &Method, cpus: usize, programs: usize) -> Duration {
 mod tests {
     use super::*;
     use crate::data::experiment::tests::experiment;
+    use crate::run::processes::PRINTED;
 
     const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
                         \"p99_ms\":2.5}";
@@ -441,7 +442,8 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let mut cost = |ending, printed: &str| {
-            let outcome = outcome(ending, printed);
+            std::fs::write(folder.path().join(PRINTED), printed).unwrap();
+            let outcome = outcome(ending, "");
             stage.cost(&mix, &mix.members[0], &outcome, Some(&folder))
         };
         let ended = Ending::Exited(0);
