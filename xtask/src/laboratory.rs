@@ -59,7 +59,7 @@ impl Program {
 
     fn purposes(self, words: &Words) -> &'static [Purpose] {
         match self {
-            Self::Corun("demo") if words.only_gcc() => &[Purpose::Build],
+            Self::Corun("demo") if words.has("--real") || words.only_gcc() => &[Purpose::Build],
             Self::Corun("demo" | "live") => &[Purpose::Build, Purpose::Clang],
             Self::Corun("teams") => &[Purpose::Build],
             Self::Vm => Purpose::GUEST,
@@ -83,10 +83,13 @@ pub(crate) fn start(program: Program, words: &Words, consent: Consent) -> anyhow
     let asks = words.has("--help") || words.has("-h");
     if !asks {
         task_setup::require(program.purposes(words), consent)?;
-        // Without Python one experiment is left out, which its report says.
-        if matches!(program, Program::Corun("teams"))
-            && let Err(error) = task_setup::require(&[Purpose::Python], consent)
-        {
+        // What cannot be had without these is left out, which the report says.
+        let wanted: &[Purpose] = match program {
+            Program::Corun("teams") => &[Purpose::Python],
+            Program::Corun("demo") if words.has("--real") => &[Purpose::Python, Purpose::Real],
+            _ => &[],
+        };
+        if let Err(error) = task_setup::require(wanted, consent) {
             eprintln!("note: {error:#}");
         }
     }
@@ -121,5 +124,6 @@ mod tests {
         let both = [Purpose::Build, Purpose::Clang];
         assert_eq!(needs(&["--pairs", "cg+montecarlo-libomp"]), both);
         assert_eq!(needs(&[]), both);
+        assert_eq!(needs(&["--real"]), [Purpose::Build]);
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Package,
     /// Install Python packages into a folder of the build.
     Python,
+    /// Run real programs side by side (2 GB; only when named).
+    Real,
     /// Compile test programs in C++ and Fortran, for 32 bits, with musl and with sanitizers, look processes up, and run
     /// with a newer libomp.
     Tests,
@@ -39,7 +41,7 @@ impl Purpose {
     /// What building and starting the guest needs.
     pub(crate) const GUEST: &[Self] = &[Self::Build, Self::Clang, Self::Package, Self::Vm];
 
-    fn packages(self) -> impl Iterator<Item = &'static str> {
+    fn packages(self) -> Vec<&'static str> {
         let names = match self {
             Self::Browser => "chromium",
             Self::Build => "gcc libc6-dev libhwloc-dev pkg-config",
@@ -47,13 +49,24 @@ impl Purpose {
             Self::Lint => "lintian",
             Self::Package => "binutils dpkg-dev",
             Self::Python => "python3-venv",
+            Self::Real => return packages_of(REAL).collect(),
             Self::Tests => {
                 "g++ gcc-multilib gfortran gpg gpg-agent libclang-rt-dev musl-tools procps strace"
             }
             Self::Vm => "e2fsprogs fakeroot mmdebstrap qemu-system-x86 uidmap",
         };
-        names.split(' ')
+        names.split(' ').collect()
     }
+}
+
+/// The catalogue of real programs.
+const REAL: &str = include_str!("../../lab/bench/real.toml");
+
+/// What its lines `packages = ["…", …]` name.
+fn packages_of(catalogue: &'static str) -> impl Iterator<Item = &'static str> {
+    let lists = catalogue.lines();
+    let lists = lists.filter_map(|line| line.strip_prefix("packages = ["));
+    lists.flat_map(|list| list.split('"').skip(1).step_by(2))
 }
 
 /// Whether missing packages may be installed.
@@ -105,7 +118,7 @@ impl Consent {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to install packages for; everything when left out
+    /// What to install packages for; everything but for real programs when left out
     #[arg(value_name = "PURPOSE")]
     purposes: Vec<Purpose>,
     /// Only say what is missing, and fail if anything is
@@ -114,10 +127,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
-    let purposes: &[Purpose] = match args.purposes.is_empty() {
-        true => Purpose::value_variants(),
-        false => &args.purposes,
-    };
+    let mut purposes = args.purposes.clone();
+    if purposes.is_empty() {
+        let all = Purpose::value_variants().iter().copied();
+        purposes.extend(all.filter(|of| *of != Purpose::Real));
+    }
+    let purposes = &*purposes;
     if !args.check {
         require(purposes, consent)?;
         println!("everything needed is installed");
@@ -165,12 +180,22 @@ fn install(names: &Names, consent: Consent) -> anyhow::Result<()> {
     eprintln!("installing {}", names.join(" "));
     // The package lists of a fresh machine are often absent or stale.
     let is_installed = apt_get(sudo, &[&INSTALL, &names[..]].concat())?
-        || (apt_get(sudo, &["update"])? && apt_get(sudo, &[&INSTALL, &names[..]].concat())?);
+        || (apt_get(sudo, &["update"])? && apt_get(sudo, &[&INSTALL, &names[..]].concat())?)
+        || one_by_one(sudo, &names)?;
     ensure!(
         is_installed,
         "apt-get failed; run this and try again:\n    {line}"
     );
     Ok(())
+}
+
+/// One package that cannot be had keeps no other from being installed.
+fn one_by_one(sudo: &[&str], names: &[&str]) -> anyhow::Result<bool> {
+    let mut all = true;
+    for name in names {
+        all &= apt_get(sudo, &[&INSTALL[..], &[name]].concat())?;
+    }
+    Ok(all)
 }
 
 type Names = BTreeSet<&'static str>;
@@ -305,6 +330,13 @@ mod tests {
         let line = "sudo apt-get install x";
         let error = Consent::Missing.obtain(line).unwrap_err().to_string();
         assert!(error.ends_with(line), "{error}");
+    }
+
+    #[test]
+    fn real_programs_need_the_packages_of_their_catalogue() {
+        let names: Vec<&str> = packages_of("packages = [\"a\", \"b-c\"]\nx = [\"d\"]\n").collect();
+        assert_eq!(names, ["a", "b-c"]);
+        assert!(wanted(&[Purpose::Real]).contains("gromacs"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Builds what is measured: mapper itself and the programs of `benches/workloads`.
+//! Builds what is measured: mapper itself and the programs of `benches/workloads`; real ones are installed.
 
 pub(crate) mod dlb;
 pub(crate) mod python;
+pub(crate) mod real;
 pub(crate) mod workloads;
 
 use std::path::{Path, PathBuf};

@@ -43,7 +43,7 @@ pub(crate) fn version(python: &Path) -> Option<String> {
 }
 
 /// Runs a command; of a failure the last lines are enough.
-fn run(command: &mut Command) -> anyhow::Result<()> {
+pub(super) fn run(command: &mut Command) -> anyhow::Result<()> {
     output(command).map(drop).map_err(|error| {
         let text = error.to_string();
         let lines: Vec<&str> = text.lines().collect();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::output;
+use super::{output, real};
 use crate::data::{Program, Runtime, Threads};
 use mapper_report::workspace;
 
@@ -41,10 +41,13 @@ impl Workloads {
         })
     }
 
-    /// Compiles a program, if it is to be compiled.
+    /// Compiles a program, if it is to be compiled; makes a real one ready.
     pub(crate) fn compile(&self, program: &Program, runtime: Runtime) -> Result<()> {
+        if let Some(recipe) = &program.recipe {
+            return real::prepare(&program.name, recipe);
+        }
         let mut compiler = Command::new(match program.threads {
-            Threads::Python => return Ok(()),
+            Threads::Python | Threads::Real => return Ok(()),
             Threads::OpenMp => runtime.compiler(),
             Threads::Own | Threads::Client => "gcc",
         });
@@ -64,6 +67,10 @@ impl Workloads {
 
     /// The words that start a program, without its arguments.
     pub(crate) fn words(&self, program: &Program, runtime: Runtime) -> Result<Vec<OsString>> {
+        if let Some(recipe) = &program.recipe {
+            let words = real::words(&program.name, recipe)?;
+            return Ok(words.into_iter().map(OsString::from).collect());
+        }
         if program.threads != Threads::Python {
             return Ok(vec![self.binary(program, runtime).into()]);
         }
@@ -75,7 +82,7 @@ impl Workloads {
 
     fn binary(&self, program: &Program, runtime: Runtime) -> PathBuf {
         let kind = match program.threads {
-            Threads::OpenMp | Threads::Python => runtime.name(),
+            Threads::OpenMp | Threads::Python | Threads::Real => runtime.name(),
             Threads::Own => "threads",
             Threads::Client => "client",
         };

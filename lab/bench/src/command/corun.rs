@@ -11,10 +11,11 @@ use mapper_report::progress::Progress;
 use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
 use crate::build::{Profile, build_libmapper, build_mapper, python};
-use crate::data::{Experiment, Manager, Mix, Threads, once_each};
+use crate::data::{Experiment, Manager, Mix, Program, Threads, once_each};
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
 use crate::result::{DaemonFacts, NotMeasured, ProgramEntry, Results};
+use crate::run::calibration::Calibrated;
 use crate::run::daemon::PrivateDaemon;
 use crate::run::observe;
 use crate::run::processes::allowed_cpus;
@@ -62,7 +63,8 @@ fn measured(
             what,
             why: why.clone(),
         };
-        not_measured.extend(experiment.without_python().into_iter().map(missing));
+        let is_python = |of: &Program| of.threads == Threads::Python;
+        not_measured.extend(experiment.without(is_python).into_iter().map(missing));
         None
     });
     let needs_libmapper = experiment.has_threads(Threads::Client);
@@ -91,8 +93,9 @@ fn measured(
         interrupt: interrupt.clone(),
         work: BTreeMap::new(),
         checksums: BTreeMap::new(),
+        results: BTreeMap::new(),
     };
-    let programs = calibrate(&mut stage, &experiment)?;
+    let programs = calibrate(&mut stage, &mut experiment, &mut not_measured)?;
     let daemon = start_daemons(&mut stage, &experiment, policies, mapper.as_deref())?;
     let measured = measure(&experiment, begun, interrupt, |mix, setting, moment| {
         stage.run(mix, setting, moment)
@@ -139,24 +142,47 @@ fn beyond_caches_mib(machine: &Machine) -> u64 {
     cache_mib.max(64).min(machine.memory_mib / 16).max(1)
 }
 
-/// Compiles every program and chooses its work.
-fn calibrate<'a>(stage: &mut Stage, experiment: &'a Experiment) -> Result<Vec<ProgramEntry>> {
-    let programs = |mix: &'a Mix| mix.members.iter().map(move |of| (&of.program, mix.runtime));
+/// Makes every program ready and chooses its work. Mixes of real programs that cannot be had are left out.
+fn calibrate(
+    stage: &mut Stage,
+    experiment: &mut Experiment,
+    not_measured: &mut Vec<NotMeasured>,
+) -> Result<Vec<ProgramEntry>> {
+    let programs = |mix: &Mix| {
+        let runtime = mix.runtime;
+        let members = mix.members.clone().into_iter();
+        members.map(move |of| (of.program, runtime))
+    };
     let wanted = once_each(experiment.mixes.iter().flat_map(programs));
     let progress = Progress::start("calibrating", wanted.len())?;
     let mut entries = Vec::new();
-    for (program, runtime) in wanted {
+    for (program, runtime) in &wanted {
         progress.doing(program.name.clone());
-        let steps = stage.calibrate(program, runtime)?;
+        let Calibrated { steps, alone } = match stage.calibrate(program, *runtime) {
+            Err(error) if program.recipe.is_some() && !stage.interrupt.is_raised() => {
+                let why = format!("{error:#}");
+                progress.done(&format!("{} cannot be measured: {why}", program.name));
+                let gone = experiment.without(|of| of == program).join(", ");
+                let what = format!("{} (in {gone})", program.name);
+                not_measured.push(NotMeasured { what, why });
+                continue;
+            }
+            found => found?,
+        };
         let runtime = match program.threads {
             Threads::OpenMp => runtime.name(),
             Threads::Python => "Python",
             Threads::Own | Threads::Client => "POSIX threads",
+            Threads::Real => program.recipe.as_ref().map_or("", |of| &of.runtime),
         };
-        progress.done(&format!("{} ({runtime}): {steps} steps", program.name));
+        let work = match &program.recipe {
+            Some(_) => format!("{:.2} s alone", alone.seconds),
+            None => format!("{steps} steps"),
+        };
+        progress.done(&format!("{} ({runtime}): {work}", program.name));
         entries.push(ProgramEntry {
             name: program.name.clone(),
-            runtime,
+            runtime: runtime.to_owned(),
             summary: program.summary.clone(),
             steps,
         });

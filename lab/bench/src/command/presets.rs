@@ -36,15 +36,22 @@ pub(crate) struct Demo {
     /// One repetition of short runs: shows that everything works, but measures badly
     #[arg(long)]
     quick: bool,
+    /// Run programs from Debian and PyPI instead, which are installed first: some 25 minutes
+    #[arg(long)]
+    real: bool,
 }
 
 impl Demo {
     /// The experiment as it is asked for.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let mut experiment = Experiment::find("demo")?;
+        let name = if self.real { "real" } else { "demo" };
+        let mut experiment = Experiment::find(name)?;
         experiment.choose(&self.pairs, "pair", |mix| Some(&mix.name))?;
         if !self.settings.is_empty() {
             experiment.replace_settings(Setting::find_all(&self.settings)?);
+        }
+        if self.quick && self.pairs.is_empty() {
+            experiment.keep_quick();
         }
         let method = &mut experiment.method;
         if self.quick {
@@ -60,7 +67,7 @@ impl Demo {
             None => {
                 let folder = workspace::target_dir();
                 fs_err::create_dir_all(&folder)?;
-                folder.join("mapper-demo.html")
+                folder.join(format!("mapper-{name}.html"))
             }
         };
         let outputs = Outputs::claim([(JSON, self.json.clone()), (PAGE, Some(page))])?;

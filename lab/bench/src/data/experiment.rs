@@ -15,7 +15,10 @@ use super::reader::{self, in_range, once_each, text_of, unknown};
 use super::setting::Setting;
 
 /// The most programs in a mix: beyond this a run says little about any of them.
-const MOST_PROGRAMS: usize = 8;
+const MOST_PROGRAMS: usize = 10;
+
+/// Stands for the setting, of those that others are compared with, under which a mix is fastest.
+pub(crate) const BEST: &str = "best";
 
 /// What a program may be given to do alone, in seconds.
 pub(crate) const WORK_S: RangeInclusive<f64> = 0.05..=60.0;
@@ -124,6 +127,9 @@ pub(crate) struct Mix {
     pub(crate) story: Option<String>,
     #[serde(default)]
     pub(crate) runtime: Runtime,
+    /// Also run where a few mixes are to show that everything works.
+    #[serde(default)]
+    pub(crate) quick: bool,
     #[serde(rename = "programs", deserialize_with = "by_names")]
     pub(crate) members: Vec<Member>,
     /// Shares of the calibrated work and of the calibrated time, by default all and none.
@@ -183,7 +189,7 @@ pub(crate) struct Experiment {
     /// Every setting of the mixes once; in the file, those of mixes that name none.
     #[serde(deserialize_with = "by_keys")]
     pub(crate) settings: Vec<Setting>,
-    /// Keys of the settings that others are compared with.
+    /// Keys of the settings that others are compared with, and [`BEST`].
     #[serde(default)]
     pub(crate) baselines: Vec<String>,
     /// The setting that a promise is measured against.
@@ -256,6 +262,11 @@ impl Mix {
             let name = format!("work of {} =", member.program.name);
             let wanted = "give a share above 0 and at most 10";
             in_range(&name, work, f64::MIN_POSITIVE..=10.0, wanted)?;
+            let is_whole = work == 1.0 || member.program.recipe.is_none();
+            ensure!(
+                is_whole,
+                "{name} {work}: a real program does all of its work"
+            );
             member.work = work;
         }
         for (member, &after) in self.members.iter_mut().zip(&self.starts_after) {
@@ -331,7 +342,7 @@ impl Experiment {
         let against = against.map(|key| ("promised_against", key));
         let headline = headline.map(|key| ("headline", key));
         for (name, key) in baselines.chain(against).chain(headline) {
-            let is_run = has(&self.settings, key);
+            let is_run = has(&self.settings, key) || (name == "baselines" && key == BEST);
             ensure!(is_run, "{name}: no mix runs under the setting {key:?}");
         }
         for (place, of) in self.expectations.iter().enumerate() {
@@ -345,7 +356,8 @@ impl Experiment {
         let Expectation { group, over, .. } = of;
         let mixes: Vec<&Mix> = of_group(&self.mixes, group).collect();
         ensure!(!mixes.is_empty(), "group: no mix belongs to {group:?}");
-        for key in of.settings.iter().chain([over]) {
+        let base = Some(over).filter(|key| *key != BEST);
+        for key in of.settings.iter().chain(base) {
             ensure!(
                 mixes.iter().all(|mix| has(&mix.settings, key)),
                 "settings: not every mix of the group runs under {key:?}"
@@ -398,9 +410,18 @@ impl Experiment {
         self.forget_what_is_gone();
     }
 
-    /// Leaves out the mixes in which a program is for Python; gives their names.
-    pub(crate) fn without_python(&mut self) -> Vec<String> {
-        let is_gone = |mix: &mut Mix| mix.has_threads(Threads::Python);
+    /// Leaves out the mixes that do not count for a quick run, if any do.
+    pub(crate) fn keep_quick(&mut self) {
+        if self.mixes.iter().any(|mix| mix.quick) {
+            self.mixes.retain(|mix| mix.quick);
+            self.forget_what_is_gone();
+        }
+    }
+
+    /// Leaves out the mixes with a program that cannot be had; gives their names.
+    pub(crate) fn without(&mut self, is_missing: impl Fn(&Program) -> bool) -> Vec<String> {
+        let programs = |mix: &Mix| mix.members.iter().any(|of| is_missing(&of.program));
+        let is_gone = |mix: &mut Mix| programs(mix);
         let gone = self.mixes.extract_if(.., is_gone);
         let names = gone.map(|mix| mix.name).collect();
         self.forget_what_is_gone();
@@ -415,7 +436,7 @@ impl Experiment {
     fn forget_what_is_gone(&mut self) {
         self.settings = self.settings_of_mixes();
         let (settings, mixes) = (&self.settings, &self.mixes);
-        let has = |key: &String| has(settings, key);
+        let has = |key: &String| has(settings, key) || key == BEST;
         self.baselines.retain(has);
         self.promised_against = self.promised_against.take().filter(has);
         self.headline = self.headline.take().filter(|of| has(&of.setting));
@@ -445,7 +466,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_experiments_of_this_package_are_valid_and_have_the_mixes_that_they_need() {
-        let mixes = ["demo", "teams", "live"].map(|name| experiment(name).mixes);
+        let mixes = ["demo", "teams", "live", "real"].map(|name| experiment(name).mixes);
         assert!(mixes.iter().all(|mixes| !mixes.is_empty()));
         // In the demo one program arrives late and one leaves early.
         let members = || mixes[0].iter().flat_map(|mix| &mix.members);
@@ -530,12 +551,34 @@ pub(crate) mod tests {
         for (text, named) in [
             ("md+nobody", "nobody"),
             ("20 SGD, 20 BSGD", "choose from"),
-            ("md", "1 of 2 to 8 programs"),
+            ("md", "1 of 2 to 10 programs"),
             ("md+", "there is no program \"\""),
         ] {
             let error = format!("{:#}", Mix::parse(text).unwrap_err());
             assert!(error.contains(named), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn every_real_program_runs_alone_and_a_quick_run_is_of_a_few_mixes() {
+        let mut real = experiment("real");
+        let alone = |name: &str| {
+            let is_it = |mix: &Mix| mix.members.len() == 1 && mix.name == name;
+            real.mixes.iter().any(is_it)
+        };
+        let names = programs_of(&real);
+        assert!(names.iter().all(|name| alone(name)), "{names:?}");
+        assert!(real.expectations.iter().any(|of| of.over == BEST));
+        real.keep_quick();
+        assert!((2..8).contains(&real.mixes.len()));
+        let gone = real.without(|of| of.name == "samtools");
+        assert_eq!(gone, ["samtools+bwa"]);
+        assert!(!programs_of(&real).contains(&"bwa".to_owned()));
+    }
+
+    fn programs_of(experiment: &Experiment) -> Vec<String> {
+        let members = experiment.mixes.iter().flat_map(|mix| &mix.members);
+        once_each(members.map(|of| of.program.name.clone()))
     }
 
     #[test]

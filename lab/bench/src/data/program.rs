@@ -1,4 +1,4 @@
-//! The programs that experiments run, from `programs.toml`.
+//! The programs that experiments run, from `programs.toml`, and from `real.toml`.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -6,6 +6,7 @@ use std::num::NonZero;
 use serde::{Deserialize, Serialize};
 
 use super::reader;
+use super::real::{self, Recipe};
 
 const FILE: &str = "programs.toml";
 const TEXT: &str = include_str!("../../programs.toml");
@@ -20,12 +21,15 @@ pub(crate) enum Threads {
     Client,
     /// A Python script; its packages bring an OpenMP runtime.
     Python,
+    /// Whatever a real program has.
+    #[serde(skip)]
+    Real,
 }
 
 impl Threads {
     /// Whether `OMP_NUM_THREADS` sets their number; else `--threads` does.
     pub(crate) fn heed_openmp(self) -> bool {
-        matches!(self, Self::OpenMp | Self::Python)
+        matches!(self, Self::OpenMp | Self::Python | Self::Real)
     }
 }
 
@@ -39,7 +43,7 @@ pub(crate) enum Unit {
     P99,
 }
 
-/// A program of `benches/workloads`.
+/// A program of `benches/workloads`, or a real one.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
@@ -59,11 +63,33 @@ pub(crate) struct Program {
     #[serde(default)]
     pub(crate) cost: Unit,
     pub(crate) summary: String,
+    /// Of a real program.
+    #[serde(skip)]
+    pub(crate) recipe: Option<Recipe>,
 }
 
 impl Program {
     pub(crate) fn find(name: &str) -> anyhow::Result<Self> {
-        reader::entry(table(FILE, TEXT)?, "program", name)
+        let mut programs = table(FILE, TEXT)?;
+        let real = real::table(real::FILE, real::TEXT)?.into_iter();
+        programs.extend(real.map(|(name, recipe)| (name.clone(), Self::real(name, recipe))));
+        reader::entry(programs, "program", name)
+    }
+
+    /// All of its work is one step.
+    fn real(name: String, recipe: Recipe) -> Self {
+        Self {
+            name,
+            source: None,
+            threads: Threads::Real,
+            size: None,
+            beyond_caches: false,
+            first_steps: NonZero::<u64>::MIN,
+            exact: true,
+            cost: Unit::Seconds,
+            summary: recipe.summary.clone(),
+            recipe: Some(recipe),
+        }
     }
 
     /// Name of its source without the ending.
@@ -100,6 +126,16 @@ fn table(file: &str, text: &str) -> anyhow::Result<BTreeMap<String, Program>> {
 mod tests {
     use super::*;
     use crate::build::workloads::source_folder;
+
+    #[test]
+    fn no_real_program_has_the_name_of_another() {
+        let real = real::table(real::FILE, real::TEXT).unwrap();
+        let own = table(FILE, TEXT).unwrap();
+        for name in real.keys() {
+            assert!(!own.contains_key(name), "{name}");
+            assert!(Program::find(name).unwrap().recipe.is_some());
+        }
+    }
 
     #[test]
     fn every_program_has_a_source() {

@@ -16,11 +16,12 @@ pub(crate) fn read<T: DeserializeOwned>(name: &str, text: &str) -> Result<T> {
     })
 }
 
-const EXPERIMENTS: [(&str, &str); 6] = [
+const EXPERIMENTS: [(&str, &str); 7] = [
     ("bench", include_str!("../../experiments/bench.toml")),
     ("demo", include_str!("../../experiments/demo.toml")),
     ("live", include_str!("../../experiments/live.toml")),
     ("measure", include_str!("../../experiments/measure.toml")),
+    ("real", include_str!("../../experiments/real.toml")),
     ("soak", include_str!("../../experiments/soak.toml")),
     ("teams", include_str!("../../experiments/teams.toml")),
 ];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::speed::{Compared, certainty, costs, median_cost};
-use crate::data::{Experiment, Unit};
+use super::speed::{Compared, certainty, costs, mean_cost, median_cost};
+use crate::data::{BEST, Experiment, Unit};
 use crate::result::{MixResult, ProgramResult, Run, RunCost, SettingResult, Speed};
 use mapper_report::statistics::estimate;
 
@@ -31,8 +31,21 @@ fn figures(mix: &MixResult, own: &SettingResult, experiment: &Experiment) -> Set
     }
 }
 
-/// The runs of a mix under a setting, if there are any.
-fn runs_of<'a>(mix: &'a MixResult, setting: &str) -> Option<&'a [Run]> {
+/// The runs of a mix under a setting, if there are any; [`BEST`] is the fastest of those that others are compared with.
+pub(super) fn runs_of<'a>(
+    mix: &'a MixResult,
+    setting: &str,
+    experiment: &Experiment,
+) -> Option<&'a [Run]> {
+    if setting == BEST {
+        let others = experiment.baselines.iter().filter(|key| *key != BEST);
+        let others = others.filter_map(|key| runs_of(mix, key, experiment));
+        let which = mix.places(Unit::Seconds);
+        let costs = others.filter_map(|runs| Some((mean_cost(runs, &which)?, runs)));
+        return costs
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, runs)| runs);
+    }
     let runs = &mix.under(setting)?.runs;
     (!runs.is_empty()).then_some(runs)
 }
@@ -45,7 +58,7 @@ fn over_others(
     experiment: &Experiment,
 ) -> BTreeMap<String, Speed> {
     let speed = |key: &String| {
-        let (base, which) = (runs_of(mix, key)?, which.to_vec());
+        let (base, which) = (runs_of(mix, key, experiment)?, which.to_vec());
         let speed = Compared { base, own, which }.speed(experiment.method.speed)?;
         Some((key.clone(), speed))
     };
@@ -63,7 +76,7 @@ fn program_result(
     let against = experiment.promised_against.as_ref();
     let promised = experiment.method.promise.zip(against);
     let most = promised.and_then(|(promise, against)| {
-        let base = runs_of(mix, against)?;
+        let base = runs_of(mix, against, experiment)?;
         let all: Vec<usize> = (0..base.len()).collect();
         Some(median_cost(base, at, &all)? / promise)
     });
@@ -169,6 +182,25 @@ pub(crate) mod tests {
         assert_eq!(own.programs[0].cost.unwrap().value, 4.0);
         close(own.programs[0].over.get("plain"), 5.0);
         close(own.over.get("plain"), 4.0);
+    }
+
+    #[test]
+    fn the_best_of_the_others_is_chosen_for_each_mix() {
+        let mut experiment = live();
+        experiment.baselines.push(BEST.to_owned());
+        // Plain 8 and 2, static 2 and 2; then plain 2 s, static 1 s.
+        for (mix, wanted) in example().iter().zip([1.6_f64.sqrt(), 2.0]) {
+            let own = evaluated(mix, &experiment).settings.remove(2);
+            close(own.over.get(BEST), wanted);
+            assert_eq!(own.over[BEST], own.over["static"]);
+        }
+        let mut plain = example().remove(0);
+        for run in &mut plain.settings[0].runs {
+            let costs = run.programs.iter_mut();
+            costs.for_each(|of| of.cost = RunCost::Exact(0.5));
+        }
+        let own = evaluated(&plain, &experiment).settings.remove(2);
+        assert_eq!(own.over[BEST], own.over["plain"]);
     }
 
     #[test]

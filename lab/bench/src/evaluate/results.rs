@@ -7,7 +7,7 @@ use super::mix::evaluated;
 use super::summary::groups;
 use crate::data::{ExpectedFigure, Experiment, FigureExperiment, Headline, Setting};
 use crate::machine::Machine;
-use crate::result::{Figure, Load, MethodEntry, MixResult, Results, Run, SettingEntry};
+use crate::result::{Figure, Group, Load, MethodEntry, MixResult, Results, Run, SettingEntry};
 use crate::run::schedule::Measured;
 
 /// The results of an experiment that consists of single figures, measured by the task `task`. Those that are
@@ -38,6 +38,10 @@ pub(crate) fn of_runs(experiment: &Experiment, measured: &Measured, known: Resul
     let complete = measured.mixes.iter().filter(is_complete);
     let mixes: Vec<_> = complete.map(|mix| evaluated(mix, experiment)).collect();
     let groups = groups(&mixes, experiment);
+    let default = |group: &Group| {
+        let summary = group.under(&experiment.headline.as_ref()?.setting)?;
+        Some((group.title.clone(), summary.clone()))
+    };
     let headline = experiment.headline.clone().map(|of| Headline {
         group: of.group.or(groups.first().map(|group| group.title.clone())),
         ..of
@@ -66,6 +70,7 @@ pub(crate) fn of_runs(experiment: &Experiment, measured: &Measured, known: Resul
         load: Some(load(&runs, known.machine.load_average_before)),
         settings: experiment.settings.iter().map(setting).collect(),
         headline,
+        default: groups.iter().filter_map(default).collect(),
         groups,
         mixes,
         wrong_results: runs.iter().map(|run| run.wrong.len()).sum(),
@@ -108,7 +113,7 @@ pub(crate) mod tests {
             daemon: Some(DaemonFacts::default()),
             programs: vec![ProgramEntry {
                 name: "md".to_owned(),
-                runtime: "libgomp",
+                runtime: "libgomp".to_owned(),
                 summary: "molecular dynamics".to_owned(),
                 steps: 7,
             }],
@@ -218,6 +223,8 @@ pub(crate) mod tests {
         assert_eq!(run["timeline"][0]["cpus"], serde_json::json!([2, null]));
         let summary = &json["groups"][0]["settings"][2];
         assert!(summary["over"]["static"]["mean"]["value"].is_f64());
+        // What mapper comes to by default stands at the top.
+        assert_eq!(json["default"]["mixes of 2 programs"], *summary);
         assert!(summary["promises"]["broken"].is_array());
     }
 }

@@ -25,6 +25,13 @@ pub(crate) fn median_cost(runs: &[Run], at: usize, places: &[usize]) -> Option<f
     median(&valid)
 }
 
+/// The geometric mean of the median costs of the programs at these places.
+pub(crate) fn mean_cost(runs: &[Run], which: &[usize]) -> Option<f64> {
+    let all: Vec<usize> = (0..runs.len()).collect();
+    let medians = which.iter().map(|&at| median_cost(runs, at, &all));
+    geometric_mean(medians.collect::<Option<Vec<_>>>()?)
+}
+
 /// How the median of all runs stands to the true one.
 pub(crate) fn certainty(runs: &[Run], at: usize) -> Certainty {
     let valid = costs(runs, at).filter_map(RunCost::value).count();

@@ -5,6 +5,7 @@
 //! that are counted, too, for every setting, so that the static fair share itself shows how many of them are
 //! noise.
 
+use super::mix::runs_of;
 use super::speed::{Compared, overall};
 use crate::data::{Experiment, Unit};
 use crate::result::{Group, MixResult, OverSetting, Promises, SettingResult, Speed, Summary};
@@ -80,7 +81,7 @@ fn mean(
     for mix in mixes {
         let which = mix.places(unit);
         if !which.is_empty() {
-            let [base, own] = [over, setting].map(|key| mix.under(key).map(|of| &*of.runs));
+            let [base, own] = [over, setting].map(|key| runs_of(mix, key, experiment));
             let (base, own) = base.zip(own)?;
             compared.push(Compared { base, own, which });
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::run::Run;
 use super::speed::{Certainty, Speed};
-use crate::data::{Bound, Headline, Method, Unit};
+use crate::data::{BEST, Bound, Headline, Method, Unit};
 use crate::machine::Machine;
 
 pub(crate) const SCHEMA: u32 = 4;
@@ -62,7 +62,7 @@ pub(crate) struct SettingEntry {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProgramEntry {
     pub(crate) name: String,
-    pub(crate) runtime: &'static str,
+    pub(crate) runtime: String,
     pub(crate) summary: String,
     pub(crate) steps: u64,
 }
@@ -233,6 +233,8 @@ pub(crate) struct Results {
     pub(crate) settings: Vec<SettingEntry>,
     pub(crate) programs: Vec<ProgramEntry>,
     pub(crate) headline: Option<Headline>,
+    /// What the setting that stands for mapper came to, by the titles of the groups.
+    pub(crate) default: BTreeMap<String, Summary>,
     pub(crate) groups: Vec<Group>,
     pub(crate) mixes: Vec<MixResult>,
     pub(crate) figures: Vec<Figure>,
@@ -271,7 +273,12 @@ impl Results {
     }
 
     pub(crate) fn title_of<'a>(&'a self, key: &'a str) -> &'a str {
-        self.setting(key).map_or(key, |of| &of.title)
+        let title = self.setting(key).map(|of| &*of.title);
+        title.unwrap_or(if key == BEST {
+            "the best of these"
+        } else {
+            key
+        })
     }
 
     /// The summary of the setting that stands for mapper.

@@ -1,6 +1,7 @@
 //! The command that starts a program under a setting. All that distinguishes settings is here.
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,6 +20,19 @@ const RUNTIME_VARIABLES: [&str; 4] = [
     "GOMP_SPINCOUNT",
     "KMP_BLOCKTIME",
     "KMP_AFFINITY",
+];
+
+/// What sets the number of threads of the runtimes and libraries that real programs have: all that a user who tunes
+/// by hand could set.
+const BY_HAND: [&str; 8] = [
+    "LOKY_MAX_CPU_COUNT",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
 ];
 
 /// A piece of a program's work, and what settings need besides.
@@ -44,11 +58,25 @@ impl Invocation<'_> {
             Manager::Linux | Manager::Dlb => Command::new(first),
             Manager::Mapper => self.launcher(setting, first)?,
         };
-        command.args(others);
-        if let Some(size) = self.size {
-            command.args(["--size", &size.to_string()]);
+        match &self.program.recipe {
+            Some(recipe) => {
+                let asked = recipe.threads.map_or(self.cpus, NonZero::get);
+                let is_share = setting.cpus == Cpus::Share;
+                let threads = if is_share { share.threads } else { asked }.to_string();
+                if is_share {
+                    command.envs(BY_HAND.map(|name| (name, &threads)));
+                }
+                let words = others.iter().map(|word| word.to_string_lossy());
+                command.args(words.map(|word| word.replace("{threads}", &threads)));
+            }
+            None => {
+                command.args(others);
+                if let Some(size) = self.size {
+                    command.args(["--size", &size.to_string()]);
+                }
+                command.args(["--steps", &self.steps.to_string()]);
+            }
         }
-        command.args(["--steps", &self.steps.to_string()]);
         let heeds_openmp = self.program.threads.heed_openmp();
         let threads = match (setting.cpus, setting.threads) {
             (Cpus::Share, _) => Some(share.threads),
@@ -73,6 +101,7 @@ impl Invocation<'_> {
             command,
             cpus: (setting.cpus == Cpus::Share).then(|| share.cpus.clone()),
             delay: Duration::ZERO,
+            printed: None,
         })
     }
 
@@ -142,6 +171,11 @@ mod tests {
             let wanted = format!("{before}--size 7 --steps 3{after}");
             assert_eq!(words(program, setting).unwrap(), wanted);
         }
+        // A real program takes no steps.
+        assert_eq!(words("zstd", "plain").unwrap(), "");
+        let by_hand = words("zstd", "hand").unwrap();
+        let libraries = ["OPENBLAS_NUM_THREADS=2", "RAYON_NUM_THREADS=2"];
+        assert!(libraries.iter().all(|of| by_hand.contains(of)), "{by_hand}");
         // There is no daemon.
         assert!(words("md", "virtual").is_err());
     }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +23,9 @@ use rustix::thread::CpuSet;
 /// How long a program gets to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The name of the file for what a program prints, in the folder where it runs.
+pub(crate) const PRINTED: &str = "printed";
+
 /// How often a waiting thread looks whether the user wants to stop.
 const GLANCE: Timespec = Timespec {
     tv_sec: 0,
@@ -34,6 +37,16 @@ pub(crate) struct Launch {
     /// The CPUs it is confined to; those of this task when none are given.
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) delay: Duration,
+    /// The file that its output goes to; one without a name when none is given.
+    pub(crate) printed: Option<PathBuf>,
+}
+
+impl Launch {
+    /// Has it run in this folder, and keep there what it prints.
+    pub(crate) fn run_in(&mut self, folder: &Path) {
+        self.command.current_dir(folder);
+        self.printed = Some(folder.join(PRINTED));
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,7 +94,15 @@ fn run_one(
     interrupt.check()?;
 
     let file = || tempfile::tempfile().context("make a file for a program's output");
-    let (stdout, stderr) = (file()?, file()?);
+    let stdout = match &launch.printed {
+        Some(path) => {
+            let mut options = fs_err::OpenOptions::new();
+            let file = options.read(true).write(true).create_new(true).open(path)?;
+            file.into_parts().0
+        }
+        None => file()?,
+    };
+    let stderr = file()?;
     let command = launch.command.stdin(Stdio::null()).process_group(0);
     command.stdout(stdout.try_clone()?);
     command.stderr(stderr.try_clone()?);
@@ -110,11 +131,19 @@ fn run_one(
     })
 }
 
-/// Takes the settings of OpenMP runtimes and of mapper that this task has inherited, and that
+/// Takes the settings of OpenMP runtimes, of BLAS and of mapper that this task has inherited, and that
 /// would falsify the comparison, out of the environment of a program. What was set for the
 /// program on purpose stays.
 fn forget_inherited_settings(command: &mut Command) {
-    let prefixes = ["OMP_", "GOMP_", "KMP_", "LIBOMP_", "MAPPER_"];
+    let prefixes = [
+        "OMP_",
+        "GOMP_",
+        "KMP_",
+        "LIBOMP_",
+        "MAPPER_",
+        "OPENBLAS_",
+        "MKL_",
+    ];
     for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
         let matters = prefixes.iter().any(|prefix| name.starts_with(prefix));
         let is_chosen = command.get_envs().any(|(chosen, _)| chosen == &*name);
@@ -214,6 +243,7 @@ mod tests {
             command,
             cpus: None,
             delay: Duration::ZERO,
+            printed: None,
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use super::calibration::{Alone, Calibrated, calibrate};
 use super::daemon::PrivateDaemon;
@@ -17,6 +18,7 @@ use super::observe::{Observed, observed};
 use super::processes::{Ending, Launch, Outcome, run_side_by_side};
 use super::shares::{Share, fair_division, scaled};
 use crate::build::dlb::Loaded;
+use crate::build::real;
 use crate::build::workloads::Workloads;
 use crate::data::{Member, Method, Mix, Program, Runtime, Setting, Time, Unit};
 use crate::machine::{DisturbanceMeter, LoadBefore};
@@ -50,19 +52,31 @@ enum Verdict {
     Wrong(String),
 }
 
+/// What is wrong with a run of the program called `name`, with the last of what it complained about.
+fn wrong(name: &str, reason: &str, outcome: &Outcome) -> Verdict {
+    let lines: Vec<&str> = outcome.stderr.trim().lines().collect();
+    let last = lines[lines.len().saturating_sub(5)..].join("\n");
+    let more = if last.is_empty() { "" } else { ": " };
+    Verdict::Wrong(format!("{name} {reason}{more}{last}"))
+}
+
+/// Judges how a run ended; nothing if it succeeded.
+fn judge_ending(name: &str, outcome: &Outcome) -> Option<Verdict> {
+    let reason = match outcome.ending {
+        Ending::TimedOut => return Some(Verdict::TimedOut),
+        Ending::Exited(0) => return None,
+        Ending::Signalled(signal) => format!("was ended by signal {signal}"),
+        Ending::Exited(code) => format!("exited with status {code}"),
+    };
+    Some(wrong(name, &reason, outcome))
+}
+
 /// Judges the run of the program called `name`.
 fn judge(name: &str, outcome: &Outcome) -> Verdict {
-    let wrong = |reason: String| {
-        let stderr = outcome.stderr.trim();
-        let more = if stderr.is_empty() { "" } else { ": " };
-        Verdict::Wrong(format!("{name} {reason}{more}{stderr}"))
-    };
-    match outcome.ending {
-        Ending::TimedOut => return Verdict::TimedOut,
-        Ending::Signalled(signal) => return wrong(format!("was ended by signal {signal}")),
-        Ending::Exited(0) => {}
-        Ending::Exited(code) => return wrong(format!("exited with status {code}")),
+    if let Some(verdict) = judge_ending(name, outcome) {
+        return verdict;
     }
+    let wrong = |reason: String| wrong(name, &reason, outcome);
     let last = outcome.stdout.lines().last().unwrap_or_default();
     match serde_json::from_str::<WorkloadLine>(last) {
         Err(_) => wrong(format!("ended with \"{last}\" instead of its line of JSON")),
@@ -87,6 +101,8 @@ pub(crate) struct Stage {
     pub(crate) work: BTreeMap<Built, Calibrated>,
     /// The checksum that each piece of work came to first.
     pub(crate) checksums: BTreeMap<(Built, u64), f64>,
+    /// What real programs came to, run alone and plainly.
+    pub(crate) results: BTreeMap<String, String>,
 }
 
 impl Stage {
@@ -96,12 +112,16 @@ impl Stage {
         let daemon = self.daemons.get(&setting.policy);
         let daemon = daemon.filter(|_| setting.is_managed());
         let mut launches = Vec::new();
-        let mut most = limit(&self.method, self.cpus.len(), mix.members.len());
+        let mut most = self.limit(mix)?;
+        let mut folders = Vec::new();
         for (member, share) in mix.members.iter().zip(&shares) {
             let steps = self.steps_of(mix, member)?;
             let built = (&member.program, mix.runtime);
             let mut launch = self.launch(built, steps, setting, share, daemon)?;
             launch.delay = Duration::from_secs_f64(self.method.work_s * member.starts_after);
+            let folder = self.folder_for(&member.program)?;
+            folder.iter().for_each(|of| launch.run_in(of.path()));
+            folders.push(folder);
             launches.push(launch);
         }
         if self.method.time == Time::OwnWork {
@@ -140,8 +160,8 @@ impl Stage {
             ..Run::default()
         };
         let mut wrong = Vec::new();
-        for (member, outcome) in mix.members.iter().zip(&outcomes) {
-            let cost = self.cost(mix, member, outcome);
+        for ((member, outcome), folder) in mix.members.iter().zip(&outcomes).zip(&folders) {
+            let cost = self.cost(mix, member, outcome, folder.as_ref());
             let seconds = outcome.elapsed.as_secs_f64();
             wrong.extend(cost.as_ref().err().cloned());
             let cost = cost.unwrap_or(RunCost::Invalid);
@@ -195,11 +215,18 @@ impl Stage {
     }
 
     /// What a run cost a program, or what is wrong with it.
-    fn cost(&mut self, mix: &Mix, member: &Member, outcome: &Outcome) -> Result<RunCost, String> {
+    fn cost(
+        &mut self,
+        mix: &Mix,
+        member: &Member,
+        outcome: &Outcome,
+        folder: Option<&TempDir>,
+    ) -> Result<RunCost, String> {
         let program = &member.program;
-        let line = match judge(program.printed_name(), outcome) {
+        let line = match self.judge(program, outcome, folder) {
             Verdict::TimedOut => {
-                let limit_s = limit(&self.method, self.cpus.len(), mix.members.len()).as_secs_f64();
+                let limit = self.limit(mix).map_err(|error| error.to_string())?;
+                let limit_s = limit.as_secs_f64();
                 let is_latency = program.cost == Unit::P99;
                 let in_its_unit = if is_latency { 1e3 } else { 1.0 };
                 return Ok(RunCost::Limit(limit_s * in_its_unit));
@@ -227,30 +254,92 @@ impl Stage {
         cost.map(RunCost::Exact)
     }
 
+    /// A folder for a run of a real program.
+    fn folder_for(&self, program: &Program) -> Result<Option<TempDir>> {
+        let make = || tempfile::tempdir_in(real::folder()?).context("make a folder for a run");
+        program.recipe.is_some().then(make).transpose()
+    }
+
+    /// Judges a run of a program; the first of a real program, alone under Linux, is right if it succeeds.
+    fn judge(&mut self, of: &Program, outcome: &Outcome, folder: Option<&TempDir>) -> Verdict {
+        let Some((recipe, folder)) = of.recipe.as_ref().zip(folder) else {
+            return judge(of.printed_name(), outcome);
+        };
+        if let Some(verdict) = judge_ending(&of.name, outcome) {
+            return verdict;
+        }
+        let result = match real::result(&of.name, recipe, folder.path()) {
+            Ok(result) => result,
+            Err(error) => return Verdict::Wrong(format!("{}: {error:#}", of.name)),
+        };
+        let known = self.results.entry(of.name.clone());
+        let plain = &*known.or_insert_with(|| result.clone());
+        if result.trim().is_empty() || !recipe.is_right(&result, plain) {
+            let [result, plain] = [&result, plain].map(|text| text.lines().last());
+            return Verdict::Wrong(format!("{} came to {result:?}, plainly {plain:?}", of.name));
+        }
+        Verdict::Right(WorkloadLine {
+            program: of.name.clone(),
+            seconds: outcome.elapsed.as_secs_f64(),
+            checksum: 0.0,
+            ok: true,
+            p99_ms: None,
+        })
+    }
+
+    /// How long a run may take. Of real programs: a multiple of what they take one after the other on all CPUs.
+    fn limit(&self, mix: &Mix) -> Result<Duration> {
+        if mix.members.iter().all(|of| of.program.recipe.is_none()) {
+            return Ok(limit(&self.method, self.cpus.len(), mix.members.len()));
+        }
+        let mut seconds = 0.0;
+        for Member { program, .. } in &mix.members {
+            seconds += self.calibrated(program, mix.runtime)?.alone.seconds;
+        }
+        let least = self.method.work_s;
+        Ok(Duration::from_secs_f64(
+            self.method.patience * seconds.max(least),
+        ))
+    }
+
     /// Chooses the steps of a program so that it takes the calibrated time alone on the fair share of one of two
-    /// programs, and keeps the result that it comes to.
-    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> Result<u64> {
+    /// programs, and keeps the result that it comes to. A real program runs once, with all CPUs.
+    pub(crate) fn calibrate(&mut self, program: &Program, runtime: Runtime) -> Result<Calibrated> {
         self.workloads.compile(program, runtime)?;
         let (first_steps, work_s) = (program.first_steps.get(), self.method.work_s);
-        let alone = |steps| self.alone(program, runtime, steps);
-        let found = calibrate(&program.name, first_steps, work_s, alone)?;
+        let found = match program.recipe {
+            Some(_) => Calibrated {
+                steps: first_steps,
+                alone: self.alone(program, runtime, first_steps)?,
+            },
+            None => calibrate(&program.name, first_steps, work_s, |steps| {
+                self.alone(program, runtime, steps)
+            })?,
+        };
         let built = (program.name.clone(), runtime);
         let work = (built.clone(), found.steps);
         self.checksums.insert(work, found.alone.checksum);
         self.work.insert(built, found);
-        Ok(found.steps)
+        Ok(found)
     }
 
-    fn alone(&self, program: &Program, runtime: Runtime, steps: u64) -> Result<Alone> {
-        let shares = fair_division(&self.cpus, 2);
+    fn alone(&mut self, program: &Program, runtime: Runtime, steps: u64) -> Result<Alone> {
+        let folder = self.folder_for(program)?;
+        let (programs, setting) = match folder {
+            // Other work then falsifies its time least.
+            Some(_) => (1, "passive"),
+            None => (2, "static"),
+        };
+        let shares = fair_division(&self.cpus, programs);
         let share = shares.first().context("no share for a program")?;
-        let fair = Setting::find("static")?;
-        let launch = self.launch((program, runtime), steps, &fair, share, None)?;
+        let setting = Setting::find(setting)?;
+        let mut launch = self.launch((program, runtime), steps, &setting, share, None)?;
+        folder.iter().for_each(|of| launch.run_in(of.path()));
         let limit = limit(&self.method, self.cpus.len(), 1) * 10;
         let limit = limit.max(LEAST_PATIENCE);
         let outcomes = run_side_by_side(vec![launch], limit, &self.interrupt)?;
         let outcome = outcomes.first().context("a run without an outcome")?;
-        match judge(program.printed_name(), outcome) {
+        match self.judge(program, outcome, folder.as_ref()) {
             Verdict::Right(line) => {
                 let own = Duration::from_secs_f64(line.seconds);
                 Ok(Alone {
@@ -291,13 +380,13 @@ fn limit(method: &Method, cpus: usize, programs: usize) -> Duration {
 mod tests {
     use super::*;
     use crate::data::experiment::tests::experiment;
+    use crate::run::processes::PRINTED;
 
     const LINE: &str = "{\"program\":\"server\",\"seconds\":0.1,\"checksum\":7.0,\"ok\":true,\
                         \"p99_ms\":2.5}";
 
-    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
-        let mix = Mix::parse("server+md").unwrap();
-        let mut stage = Stage {
+    fn stage() -> Stage {
+        Stage {
             workloads: Workloads::new(None, None).unwrap(),
             method: experiment("live").method,
             cpus: vec![0, 1],
@@ -307,7 +396,22 @@ mod tests {
             interrupt: Interrupt::default(),
             work: BTreeMap::new(),
             checksums: BTreeMap::new(),
-        };
+            results: BTreeMap::new(),
+        }
+    }
+
+    fn outcome(ending: Ending, stdout: &str) -> Outcome {
+        Outcome {
+            elapsed: Duration::from_millis(100),
+            ending,
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        }
+    }
+
+    fn server(ending: Ending, stdout: &str) -> Result<RunCost, String> {
+        let mix = Mix::parse("server+md").unwrap();
+        let mut stage = stage();
         let built = ("server".to_owned(), Runtime::Libgomp);
         let alone = Alone {
             seconds: 0.1,
@@ -317,13 +421,46 @@ mod tests {
         let calibrated = Calibrated { steps: 3, alone };
         stage.work.insert(built.clone(), calibrated);
         stage.checksums.insert((built, 3), 7.0);
-        let outcome = Outcome {
-            elapsed: Duration::from_millis(100),
-            ending,
-            stdout: stdout.to_owned(),
-            stderr: String::new(),
+        let outcome = outcome(ending, stdout);
+        stage.cost(&mix, &mix.members[0], &outcome, None)
+    }
+
+    #[test]
+    fn a_real_program_is_held_to_its_first_result_and_to_its_time_alone() {
+        let mut stage = stage();
+        let mut mix = Mix::parse("zstd+xz").unwrap();
+        for member in &mut mix.members {
+            let recipe = member.program.recipe.as_mut().unwrap();
+            recipe.result = "cat".to_owned();
+            let alone = Alone {
+                seconds: 2.0,
+                around: Duration::ZERO,
+                checksum: 0.0,
+            };
+            let built = (member.program.name.clone(), Runtime::Libgomp);
+            stage.work.insert(built, Calibrated { steps: 1, alone });
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut cost = |ending, printed: &str| {
+            std::fs::write(folder.path().join(PRINTED), printed).unwrap();
+            let outcome = outcome(ending, "");
+            stage.cost(&mix, &mix.members[0], &outcome, Some(&folder))
         };
-        stage.cost(&mix, &mix.members[0], &outcome)
+        let ended = Ending::Exited(0);
+        for printed in ["right", "right"] {
+            assert_eq!(cost(ended, printed), Ok(RunCost::Exact(0.1)));
+        }
+        for (ending, printed, named) in [
+            (ended, "other", "other"),
+            (ended, "", "zstd"),
+            (Ending::Exited(3), "right", "status 3"),
+            (Ending::Signalled(11), "right", "signal 11"),
+        ] {
+            let error = cost(ending, printed).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+        // Patience is 4, and both take 2 s.
+        assert_eq!(cost(Ending::TimedOut, ""), Ok(RunCost::Limit(16.0)));
     }
 
     #[test]

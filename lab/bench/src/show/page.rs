@@ -105,7 +105,7 @@ fn head(results: &Results) -> Markup {
                 ))
             }
             @if results.method.is_some() {
-                (card(&results.wrong_results.to_string(), "wrong results", "every program checks its own, in every run"))
+                (card(&results.wrong_results.to_string(), "wrong results", "every result is checked, in every run"))
             }
             @if !results.expectations.is_empty() {
                 (card(
@@ -196,8 +196,14 @@ fn method(results: &Results) -> Markup {
             p { (results.about) }
             @if let Some(of) = &results.method {
                 p {
-                    "The programs of a mix run side by side. Their work was chosen so that each takes "
-                    (of.method.work_s) " s alone on half of the machine. Each repetition runs every mix under every \
+                    "The programs of a mix run side by side. "
+                    @if results.programs.iter().all(|of| of.steps == 1) {
+                        "The work of each is fixed. "
+                    } @else {
+                        "Their work was chosen so that each takes " (of.method.work_s)
+                        " s alone on half of the machine. "
+                    }
+                    "Each repetition runs every mix under every \
                     setting, in an order that changes, so that a disturbance meets all settings alike. A speed over a \
                     setting is the time there divided by the time here; in brackets " (interval(results)) ". “>” marks a \
                     median that is only a lower limit because programs were ended, ≥ and ≤ mark speeds that are bounds \
@@ -216,7 +222,12 @@ fn method(results: &Results) -> Markup {
             h3 { "Settings" }
             dl { @for of in &results.settings { dt { (of.title) } dd { (of.meaning) } } }
             h3 { "Programs" }
-            dl { @for of in &results.programs { dt { (of.name) } dd { (of.summary) "; " (of.steps) " steps, " (of.runtime) } } }
+            dl {
+                @for of in &results.programs {
+                    dt { (of.name) }
+                    dd { (of.summary) "; " @if of.steps > 1 { (of.steps) " steps, " } (of.runtime) }
+                }
+            }
         }
         h3 { "Machine and findings" }
         ul { @for note in tables::notes(results) { li { (note) } } }

@@ -3,7 +3,7 @@
 use mapper_report::statistics::Estimate;
 use mapper_report::table::{Mark, Row, Table};
 
-use crate::data::Unit;
+use crate::data::{BEST, Unit};
 use crate::result::{
     Certainty, Figure, Group, Judged, MemberEntry, MixResult, ProgramResult, Results,
     SettingResult, Speed, Summary,
@@ -112,7 +112,7 @@ pub(crate) fn of_mix(mix: &MixResult, results: &Results) -> Table {
         columns.add(format!("{name}, {unit}"), move |of| cost(&of.programs[at]));
     }
     let baselines = results.baselines().iter();
-    for key in baselines.filter(|key| mix.under(key).is_some()) {
+    for key in baselines.filter(|key| *key == BEST || mix.under(key).is_some()) {
         columns.add(format!("over {}", title(key)), |of| {
             over(&of.setting, key, of.over.get(key).copied())
         });
