@@ -105,7 +105,7 @@ fn publish(app: &mut App, planned: &PlannedApp, machine: &Machine, decider: &Dec
         return;
     }
     if let Some(page) = &mut app.page {
-        let most = machine.usable.len();
+        let most = app.most_cpus.unwrap_or(u32::MAX).min(machine.usable.len());
         let topology = decider.topology();
         let allocation = page::allocation(&planned.cpus, &app.record.spec, topology, most);
         page.writer.publish(&allocation);

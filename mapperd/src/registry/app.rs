@@ -98,6 +98,8 @@ pub(crate) struct App {
     pub(crate) effective: CpuSet,
     /// The assignable CPUs that a limit around it (of its unit or slice) leaves it, if not all.
     pub(crate) limit: Option<CpuSet>,
+    /// The most CPUs that the mask it was launched with lets it have; `None` if that is not known.
+    pub(crate) most_cpus: Option<u32>,
     /// The CPUs in force instead of the planned ones, as last logged.
     pub(crate) reported_mismatch: Option<CpuSet>,
     /// As last observed.
@@ -166,6 +168,7 @@ impl App {
             page: None,
             effective: CpuSet::new(),
             limit: None,
+            most_cpus: None,
             reported_mismatch: None,
             used: None,
             tasks: Tasks::default(),

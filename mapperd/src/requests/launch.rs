@@ -212,6 +212,7 @@ pub(crate) fn admit(
         ..AppRecord::new(id, spec, origin, peer.uid, first, now_ns)
     };
     let mut app = App::new(record, Lease::Held, watches);
+    app.most_cpus = Some(most_cpus);
     app.page = page;
     registry.apps.push(app);
     Ok(Admitted {

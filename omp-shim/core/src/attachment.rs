@@ -304,6 +304,15 @@ pub fn cpu_count() -> u32 {
     unsafe { &*count }.load(Ordering::Relaxed)
 }
 
+/// The most CPUs that the program may ever get, where its teams are to be virtual, so that it may have a thread for each;
+/// else 0.
+pub fn most_cpus() -> u32 {
+    attachment()
+        .filter(|attachment| attachment.teams == TeamMode::Virtual)
+        .and_then(|attachment| attachment.page.allocation())
+        .map_or(0, |read| read.fields.max_team)
+}
+
 /// The NUMA nodes of the program's CPUs, bit *n* for node *n*.
 pub fn node_mask() -> u64 {
     attachment()

@@ -216,6 +216,11 @@ symbols! {
         omp_test_nest_lock
         omp_test_nest_lock_
     }
+    // What a program sees of the machine.
+    exported Supported KeepsNothing NONE {
+        omp_get_num_procs
+        omp_get_num_procs_
+    }
     // Settings, which the runtime keeps for each thread.
     exported Supported Touches NUM_THREADS {
         omp_set_num_threads
@@ -315,7 +320,6 @@ symbols! {
     }
     // Neither exported nor called.
     known Supported KeepsNothing NONE {
-        omp_get_num_procs
         omp_get_wtime
         omp_get_wtick
         omp_get_nested

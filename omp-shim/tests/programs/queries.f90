@@ -27,6 +27,7 @@ program queries
   call check(.not. omp_in_parallel())
   call check(omp_get_thread_num() == 0)
   call check(omp_get_num_threads() == 1)
+  call check(omp_get_num_procs() >= 1)
   call check(omp_get_level() == 0)
   call check(omp_get_active_level() == 0)
   call check(omp_get_ancestor_thread_num(0) == 0)

@@ -239,6 +239,19 @@ impl Page {
         self.writer.publish(&allocation)
     }
 
+    /// Gives the program some CPUs of so many that it may get.
+    pub(crate) fn publish_of(&mut self, most: u32, cpu_count: u32, team_mode: TeamMode) {
+        let cpus = CpuMask::from_cpus(0..cpu_count).unwrap();
+        let allocation = Allocation {
+            cpu_count,
+            team_mode,
+            cpus,
+            node_mask: 1,
+            max_team: most,
+        };
+        self.writer.publish(&allocation);
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;

@@ -528,3 +528,17 @@ fn children_forked_inside_and_between_virtual_regions_continue() {
         assert_eq!(outcome.output(), "right\n", "{cpus}");
     }
 }
+
+#[test]
+fn a_program_launched_on_one_cpu_sees_as_many_as_it_may_ever_get() {
+    let program = Program::new(Compiler::Gcc, "machine_view.c");
+    for (mode, sees) in [(TeamMode::Virtual, "4 4 4\n"), (TeamMode::Fixed, "1 1 4\n")] {
+        let mut managed = program.managed().threads(4).virtually(1);
+        if mode == TeamMode::Fixed {
+            managed = program.managed().threads(4);
+        }
+        managed.page.publish_of(4, 1, mode);
+        let outcome = on_one_cpu(|| managed.run());
+        assert_eq!(outcome.output(), sees, "{mode:?}");
+    }
+}

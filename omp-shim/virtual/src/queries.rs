@@ -5,6 +5,7 @@
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use mapper_shim_core::attachment;
 use mapper_shim_core::logical::is_within;
 use mapper_shim_core::pass_on::{is_for_team, pass_on};
 use mapper_shim_core::symbols::Symbol;
@@ -96,6 +97,9 @@ queries! {
         Some(_) => region::size() as c_int,
         None => real().max(1),
     };
+    // Programs refuse to have more threads than CPUs, and have one where they have been launched on one CPU.
+    omp_get_num_procs omp_get_num_procs_: |_thread, _symbol, real|
+        real().max(c_int::try_from(attachment::most_cpus()).unwrap_or(c_int::MAX));
     omp_in_parallel omp_in_parallel_: |thread, symbol, real| match Hidden::of(thread, symbol) {
         Hidden::Nowhere => real(),
         Hidden::Member(_) | Hidden::Within(_) => 1,
