@@ -307,6 +307,8 @@ pub fn cpu_count() -> u32 {
 /// The most CPUs that the program may ever get, where its teams are to be virtual, so that it may have a thread for each;
 /// else 0.
 pub fn most_cpus() -> u32 {
+    // Programs ask before their first region.
+    settle();
     attachment()
         .filter(|attachment| attachment.teams == TeamMode::Virtual)
         .and_then(|attachment| attachment.page.allocation())
