@@ -219,6 +219,16 @@ fn completions_know_tasks_values_and_the_programs_that_run() {
         Answer::Reply(Reply::Status(Box::new(samples::status())))
     });
     assert_eq!(offered(&stage, &["explain", "m"]), ["md"]);
+    for words in [
+        &["run", "/usr/bin/en"][..],
+        &["compare", "--", "/usr/bin/en"],
+    ] {
+        let files = offered(&stage, words);
+        assert!(
+            files.iter().any(|file| file == "/usr/bin/env"),
+            "{words:?}: {files:?}"
+        );
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ const AT_ONCE: Duration = Duration::from_millis(300);
 #[command(name = "mapperctl", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// The daemon's socket [default: MAPPER_SOCKET, the system's daemon, the user's daemon]
-    #[arg(long, value_name = "PATH", global = true)]
+    #[arg(long, value_name = "PATH", global = true, value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
 
     #[command(subcommand)]

@@ -41,31 +41,38 @@ use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
 use mapper_host::doctor;
 use mapper_manual::{Completions, wording};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// By this variable a shell asks for completions.
+const COMPLETE: &str = "MAPPERCTL_COMPLETE";
 
 /// Everything `mapperctl` does.
 #[must_use]
 pub fn run() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    let done = match mapper_manual::asked_for(&words) {
-        Some(folder) => write_manual(folder),
-        None => {
-            let arguments = Arguments::parse_from(&words);
-            answer(&arguments.question, arguments.socket.as_deref())
-        }
-    };
-    match done {
+    match obey(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn obey(words: &[OsString]) -> anyhow::Result<()> {
+    if let Some(folder) = mapper_manual::asked_for(words) {
+        return write_manual(folder);
+    }
+    if mapper_manual::complete(COMPLETE, words, Arguments::command)? {
+        return Ok(());
+    }
+    let arguments = Arguments::parse_from(words);
+    answer(&arguments.question, arguments.socket.as_deref())
 }
 
 /// Prints an error. That it cannot be printed is no reason to fail in another way.
@@ -82,7 +89,8 @@ fn printable(error: &anyhow::Error) -> String {
 
 fn write_manual(folder: &Path) -> anyhow::Result<()> {
     let section = mapper_manual::Section::Users;
-    mapper_manual::write(Arguments::command(), section, Completions::Listed, folder)?;
+    let completions = Completions::Asked(COMPLETE);
+    mapper_manual::write(Arguments::command(), section, completions, folder)?;
     Ok(())
 }
 

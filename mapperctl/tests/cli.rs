@@ -122,6 +122,16 @@ fn the_status_fits_narrow_terminals() {
 }
 
 #[test]
+fn completions_know_the_applications_that_run() {
+    let stage = Stage::busy();
+    let mut command = stage.command(&["--", "mapperctl", "explain", "m"]);
+    command.env("MAPPERCTL_COMPLETE", "bash");
+    command.env("_CLAP_COMPLETE_INDEX", "2");
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "md");
+}
+
+#[test]
 fn a_negative_number_is_refused_with_what_is_accepted() {
     let stage = Stage::without_daemon();
     for (arguments, says) in [

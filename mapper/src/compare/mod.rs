@@ -10,6 +10,7 @@ mod verdict;
 mod view;
 
 use anyhow::{Context, ensure};
+use clap::ValueHint;
 use indicatif::{ProgressBar, ProgressStyle};
 use mapper_model::Qos;
 use page::PageFile;
@@ -47,11 +48,11 @@ pub struct Options {
     json: bool,
 
     /// Write a page with the table, the verdict and every run into this file, too
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     page: Option<PathBuf>,
 
     /// The programs with their arguments, separated by `::`; they must end by themselves
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required = true, value_name = "PROGRAM", value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
 }
 

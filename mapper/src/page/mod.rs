@@ -14,6 +14,7 @@ mod view;
 
 use crate::document::Document;
 use anyhow::Context;
+use clap::ValueHint;
 use live::Live;
 use mapper_control::socket_path::socket_path;
 use marks::Marks;
@@ -30,11 +31,11 @@ const LIVE: &str = concat!(include_str!("page.js"), include_str!("live.js"));
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Show this recording, which `mapperd --record FILE` wrote, instead of a daemon
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
 
     /// Write the page of the recording into this file and end
-    #[arg(long, value_name = "FILE", requires = "from")]
+    #[arg(long, value_name = "FILE", requires = "from", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
     /// Serve it at this port of 127.0.0.1 [default: any free one]

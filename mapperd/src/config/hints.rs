@@ -9,7 +9,17 @@ const SIMILAR: f64 = 0.8;
 /// The hint for an error of parsing `text`, where there is one.
 pub(super) fn hint(text: &str, error: &toml::de::Error) -> Option<String> {
     let unknown = similar_key(error.message()).map(|key| format!("did you mean `{key}`?"));
-    unknown.or_else(|| other_type(text, error.span()?))
+    unknown
+        .or_else(|| key_of_a_rule(error.message()))
+        .or_else(|| other_type(text, error.span()?))
+}
+
+/// Where an unknown key belongs that is one of a rule.
+fn key_of_a_rule(message: &str) -> Option<String> {
+    let key = message.strip_prefix("unknown field `")?.split('`').next()?;
+    matches!(key, "users" | "groups").then(|| {
+        format!("write {key} = [...] below a line [[access]] or [[program]], for the rule to be theirs alone")
+    })
 }
 
 /// The key that an unknown one resembles, by the message of serde: ``unknown field `a`, expected one of `b`, `c` ``.
@@ -86,6 +96,7 @@ mod tests {
                 "[[access]]\nmax_quos = 0.5",
                 &["line 2", "did you mean `max_qos`?"],
             ),
+            ("users = \"ana\"", &["line 1", "[[access]]"]),
             ("interval = 1", &["line 1", "interval = \"1s\""]),
             ("interval = 0.5", &["line 1", "interval = \"0.5s\""]),
             ("reserve = [0, 1]", &["line 1", "reserve = \"0,1\""]),

@@ -24,7 +24,7 @@ impl ConfigFile {
         let mut file: Self =
             toml::from_str(text).map_err(|error| match hints::hint(text, &error) {
                 Some(hint) => anyhow!("{error}hint: {hint}"),
-                None => error.into(),
+                None => anyhow!("{}", error.to_string().trim_end()),
             })?;
         former_places::resolve(&mut file)?;
         if let Some(bad) = ranges::first_outside(&file) {

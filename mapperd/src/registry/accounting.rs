@@ -80,7 +80,8 @@ impl Shares {
     }
 
     fn median(&self) -> Option<f64> {
-        let half = self.0.values().sum::<u64>().div_ceil(2);
+        // Of two in the middle the better, as for violations.
+        let half = self.0.values().sum::<u64>() / 2 + 1;
         let mut below = 0;
         let middle = self.0.iter().find(|(_, count)| {
             below += **count;
@@ -202,7 +203,8 @@ impl Accounting {
             used_cpu_ns: self.used_cpu_ns,
             judged_intervals: self.judged,
             violations: self.violations,
-            achieved: self.shares.median(),
+            // One interval alone is no verdict, neither for the promise nor against it.
+            achieved: self.shares.median().filter(|_| self.judged > 1),
             floor: self.floor,
             performance: self.performance.map(Into::into),
             moves: self.moves,
@@ -403,6 +405,16 @@ mod tests {
         app.performs(&[7.0]);
         assert_eq!(app.accounting.account().violations, 0);
         assert_eq!(app.verdicts(), (2, 2));
+    }
+
+    #[test]
+    fn what_was_achieved_contradicts_no_verdict_of_few_intervals() {
+        let mut app = Judged::new();
+        app.performs(&[1.0]);
+        assert_eq!(app.account().achieved, None, "one alone is no verdict");
+        app.performs(&[10.0]);
+        assert_eq!(app.verdicts(), (2, 0));
+        assert!(is_near(app.account().achieved, 1.0));
     }
 
     #[test]
