@@ -33,6 +33,8 @@ pub(crate) enum Purpose {
     Tests,
     /// Run the guest tests in a virtual machine.
     Vm,
+    /// Make a wheel or a tarball, with an hwloc of its own.
+    Wheel,
 }
 
 impl Purpose {
@@ -51,6 +53,7 @@ impl Purpose {
                 "g++ gcc-multilib gfortran gpg gpg-agent libclang-rt-dev musl-tools procps strace"
             }
             Self::Vm => "e2fsprogs fakeroot mmdebstrap qemu-system-x86 uidmap",
+            Self::Wheel => "bzip2 make python3-venv",
         };
         names.split(' ')
     }
