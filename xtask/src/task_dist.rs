@@ -87,6 +87,8 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
             }
         }
     };
+    // The loader takes it, too, and from another folder.
+    let built = std::path::absolute(built)?;
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
     let use_of = match args.for_tests {
         true => Use::Tests,
