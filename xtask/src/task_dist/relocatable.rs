@@ -79,8 +79,8 @@ pub(super) fn lay_out(built: &Path, use_of: Use, folders: &Folders) -> anyhow::R
         let licence = format!("{}-copyright.txt", origin.package);
         put(&origin.licence, &licences.join(licence), 0o644)?;
         bundled += &format!(
-            "{}: unchanged but for its RUNPATH, from Debian's package {}; source: {}\n",
-            library.name, origin.package, origin.source
+            "{}: {} Debian's package {}; source: {}\n",
+            library.name, origin.made, origin.package, origin.source
         );
         files.push(libraries.join(library.name));
     }
@@ -153,6 +153,8 @@ fn library(line: &str) -> anyhow::Result<Option<Library>> {
 
 /// Where a library is from.
 struct Origin {
+    /// How it was made from that.
+    made: &'static str,
     /// The Debian package.
     package: String,
     licence: PathBuf,
@@ -164,6 +166,7 @@ impl Origin {
     /// Of the hwloc that was built with everything else.
     fn built(folder: &Path) -> Self {
         Self {
+            made: "built from the source of",
             package: "hwloc".to_owned(),
             licence: folder.join(HWLOC_LICENCE),
             source: HWLOC_SOURCE.to_owned(),
@@ -190,6 +193,7 @@ impl Origin {
             .to_owned();
         let licence = format!("/usr/share/doc/{package}/copyright").into();
         Ok(Self {
+            made: "unchanged but for its RUNPATH, from",
             package,
             licence,
             source,
