@@ -18,6 +18,7 @@ use crate::task_setup::{self, Consent, Purpose};
 use crate::workspace::{self, output, run as run_shown, tool};
 
 pub(crate) mod contents;
+mod old_glibc;
 mod relocatable;
 pub(crate) mod tarball;
 pub(crate) mod wheel;
@@ -70,14 +71,24 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     let mut purposes = vec![Purpose::Build, Purpose::Package];
     purposes.extend(args.lint.then_some(Purpose::Lint));
-    purposes.extend((args.wheel || args.tarball).then_some(Purpose::Python));
+    purposes.extend((args.wheel || args.tarball).then_some(Purpose::Wheel));
     task_setup::require(&purposes, consent)?;
     let target = workspace::target_dir();
-    if args.built.is_none() {
-        eprintln!("building (minutes, the first time)");
-        task_install::build()?;
-    }
-    let built = args.built.clone().unwrap_or_else(|| target.join("release"));
+    let built = match &args.built {
+        Some(built) => built.clone(),
+        None => {
+            eprintln!("building (minutes, the first time)");
+            match args.wheel || args.tarball {
+                true => old_glibc::build()?,
+                false => {
+                    task_install::build()?;
+                    target.join("release")
+                }
+            }
+        }
+    };
+    // The loader takes it, too, and from another folder.
+    let built = std::path::absolute(built)?;
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
     let use_of = match args.for_tests {
         true => Use::Tests,

@@ -83,11 +83,17 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds what is installed, optimised. It names no folder of this machine, and so is the same in any.
+/// Builds what is installed, optimised.
 pub(crate) fn build() -> anyhow::Result<()> {
+    workspace::run(&mut building()).context("build mapper")
+}
+
+/// The command that does. What it builds names no folder of this machine, and so is the same in any.
+pub(crate) fn building() -> Command {
     let home = std::env::home_dir().unwrap_or_default().join(".cargo");
     let home = std::env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
-    let target = std::path::absolute(workspace::target_dir())?;
+    let target = workspace::target_dir();
+    let target = std::path::absolute(&target).unwrap_or(target);
     let folders = [
         (workspace::root(), "/mapper"),
         (&target, "/target"),
@@ -98,7 +104,7 @@ pub(crate) fn build() -> anyhow::Result<()> {
     cargo.env("CARGO_ENCODED_RUSTFLAGS", folders.map(flag).join("\x1f"));
     cargo.args(["build", "--release", "--locked"]);
     cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    workspace::run(&mut cargo).context("build mapper")
+    cargo
 }
 
 /// Everything that is installed: `built`, `file`, `filled`, `link` or `stub`, from where, below `prefix` or `lib`, the

@@ -35,6 +35,8 @@ pub(crate) enum Purpose {
     Tests,
     /// Run the guest tests in a virtual machine.
     Vm,
+    /// Make a wheel or a tarball, with an hwloc of its own.
+    Wheel,
 }
 
 impl Purpose {
@@ -54,6 +56,7 @@ impl Purpose {
                 "g++ gcc-multilib gfortran gpg gpg-agent libclang-rt-dev musl-tools procps strace"
             }
             Self::Vm => "e2fsprogs fakeroot mmdebstrap qemu-system-x86 uidmap",
+            Self::Wheel => "bzip2 make python3-venv",
         };
         names.split(' ').collect()
     }

@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use fs_err as fs;
 
 use super::contents::{PROGRAMS, Use, crates, install_documents, strip, write};
+use super::old_glibc::{HWLOC_LICENCE, HWLOC_SOURCE};
 use crate::environment;
 use crate::task_install::SONAME;
 use crate::workspace::{self, output};
@@ -69,16 +70,17 @@ pub(super) fn lay_out(built: &Path, use_of: Use, folders: &Folders) -> anyhow::R
         put(&crates("licences.hbs")?, &third_party, 0o644)?;
     }
     let mut bundled = String::new();
-    for library in needed(&files)? {
-        let package = DebianPackage::of(&library.path)?;
+    for library in needed(&files, built)? {
+        let origin = match library.path.starts_with(built) {
+            true => Origin::built(built),
+            false => Origin::debian(&library.path)?,
+        };
         put(&library.path, &libraries.join(&library.name), 0o644)?;
-        let copyright = format!("/usr/share/doc/{}/copyright", package.name);
-        let licence = format!("{}-copyright.txt", package.name);
-        put(Path::new(&copyright), &licences.join(licence), 0o644)?;
-        let DebianPackage { name, source } = package;
+        let licence = format!("{}-copyright.txt", origin.package);
+        put(&origin.licence, &licences.join(licence), 0o644)?;
         bundled += &format!(
-            "{}: unchanged but for its RUNPATH, from Debian's package {name}; source: {source}\n",
-            library.name
+            "{}: {} Debian's package {}; source: {}\n",
+            library.name, origin.made, origin.package, origin.source
         );
         files.push(libraries.join(library.name));
     }
@@ -119,11 +121,12 @@ struct Library {
     path: PathBuf,
 }
 
-/// The libraries that these files need, directly or not, and a system may lack.
-fn needed(files: &[PathBuf]) -> anyhow::Result<BTreeSet<Library>> {
+/// The libraries that these files need, directly or not, and a system may lack; those in the folder `built` come first.
+fn needed(files: &[PathBuf], built: &Path) -> anyhow::Result<BTreeSet<Library>> {
     let mut found = BTreeSet::new();
     for file in files {
-        let listed = output(Command::new("ldd").arg(file))?;
+        let mut ldd = Command::new("ldd");
+        let listed = output(ldd.arg(file).env("LD_LIBRARY_PATH", built))?;
         for line in listed.lines() {
             found.extend(library(line).with_context(|| format!("ldd {}", file.display()))?);
         }
@@ -148,33 +151,53 @@ fn library(line: &str) -> anyhow::Result<Option<Library>> {
     }
 }
 
-/// The Debian package that a library is from.
-struct DebianPackage {
-    name: String,
+/// Where a library is from.
+struct Origin {
+    /// How it was made from that.
+    made: &'static str,
+    /// The Debian package.
+    package: String,
+    licence: PathBuf,
     /// Where its source is.
     source: String,
 }
 
-impl DebianPackage {
-    fn of(library: &Path) -> anyhow::Result<Self> {
+impl Origin {
+    /// Of the hwloc that was built with everything else.
+    fn built(folder: &Path) -> Self {
+        Self {
+            made: "built from the source of",
+            package: "hwloc".to_owned(),
+            licence: folder.join(HWLOC_LICENCE),
+            source: HWLOC_SOURCE.to_owned(),
+        }
+    }
+
+    fn debian(library: &Path) -> anyhow::Result<Self> {
         let file = fs::canonicalize(library)?;
         let file_name = file.file_name().unwrap_or_default().to_string_lossy();
         let owner = output(Command::new("dpkg").args(["-S", &format!("*/{file_name}")]))
             .with_context(|| format!("{}: its licence is not known", library.display()))?;
-        let name = owner
+        let package = owner
             .split([':', ','])
             .next()
             .unwrap_or_default()
             .to_owned();
         let format = "https://snapshot.debian.org/package/${source:Package}/${source:Version}/";
-        let source = output(Command::new("dpkg-query").args(["-W", "-f", format, &name]))?;
+        let source = output(Command::new("dpkg-query").args(["-W", "-f", format, &package]))?;
         // One line for each architecture that is installed.
         let source = source
             .split_inclusive("/ ")
             .next()
             .unwrap_or_default()
             .to_owned();
-        Ok(Self { name, source })
+        let licence = format!("/usr/share/doc/{package}/copyright").into();
+        Ok(Self {
+            made: "unchanged but for its RUNPATH, from",
+            package,
+            licence,
+            source,
+        })
     }
 }
 
