@@ -9,8 +9,8 @@ mod private_daemon;
 
 use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use mapper_host::enforce::masks;
-use mapper_model::{AppName, CpuSet, ThreadId};
-use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch, launch_program};
+use mapper_model::{AppName, CpuSet, Lending, ThreadId};
+use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch_program};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
@@ -235,7 +235,12 @@ fn thousands_of_threads_are_adopted_in_linear_time_and_released_in_pieces_also_b
     let (_folder, program) = crowd();
     const INTERVAL: [&str; 2] = ["--interval", "500ms"];
     let mut daemon = Daemon::start_with(&INTERVAL);
-    let _other = launch(&daemon, "other");
+    let other = Program::sleeping();
+    let mut request = other.request("other");
+    // The crowd is to get fewer CPUs than all.
+    request.wishes.lending = Some(Lending::Never);
+    let mut client = daemon.client();
+    client.launch(request).unwrap();
     let most = threads();
     let mut costs = Vec::new();
     let mut last = None;
