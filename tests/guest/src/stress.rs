@@ -162,7 +162,9 @@ pub(crate) fn programs_that_fork_and_thread_without_end_are_followed() -> Result
 }
 
 pub(crate) fn a_program_that_is_stopped_and_continued_is_none_the_worse() -> Result<()> {
-    let application = Application::start("pausing", User::Alice, Runtime::Libgomp, &[])?;
+    // It is to be moved while it stands still.
+    let keeps = ["--no-lend"];
+    let application = Application::start("pausing", User::Alice, Runtime::Libgomp, &keeps)?;
     let pid = Pid::from_raw(application.pid.cast_signed());
     kill(pid, Signal::SIGSTOP).context("stop the program")?;
     thread::sleep(Duration::from_secs(3));
