@@ -243,7 +243,7 @@ impl fmt::Display for AppName {
     }
 }
 
-/// A build of a program, and what it was told to run where it is an interpreter, for one user: a hash.
+/// A hash of a user and a build of a program; of an interpreter the command counts, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BuildKey(pub u64);

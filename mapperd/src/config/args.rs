@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// stretched. From 0.001 to 0.5, or 0 for none [default: 0.02]
     #[arg(long, value_name = "SHARE")]
     pub(crate) overhead_budget: Option<OverheadBudget>,
-    /// Policy that decides how many CPUs each application gets [default: mapper]
+    /// Policy that decides how many CPUs each application gets [default: mapper-next]
     #[arg(long, value_name = "NAME")]
     pub(crate) allocation: Option<AllocationName>,
     /// Policy that decides which CPUs [default: sam_mph]
@@ -126,6 +126,16 @@ pub(crate) fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_names_the_default_policies() {
+        let help = Args::command().render_long_help().to_string();
+        let default = mapper_pipeline::PipelineConfig::default();
+        for policy in [default.allocation, default.mapping] {
+            assert!(help.contains(&format!("[default: {policy}]")), "{policy}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

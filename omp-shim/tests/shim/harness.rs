@@ -228,19 +228,17 @@ impl Page {
     }
 
     pub(crate) fn publish(&mut self, cpu_count: u32, team_mode: TeamMode) -> Generation {
-        let cpus = CpuMask::from_cpus(0..cpu_count).unwrap();
-        let allocation = Allocation {
-            cpu_count,
-            team_mode,
-            cpus,
-            node_mask: 1,
-            max_team: 0,
-        };
-        self.writer.publish(&allocation)
+        // Without a most.
+        self.publish_of(0, cpu_count, team_mode)
     }
 
     /// Gives the program some CPUs of so many that it may get.
-    pub(crate) fn publish_of(&mut self, most: u32, cpu_count: u32, team_mode: TeamMode) {
+    pub(crate) fn publish_of(
+        &mut self,
+        most: u32,
+        cpu_count: u32,
+        team_mode: TeamMode,
+    ) -> Generation {
         let cpus = CpuMask::from_cpus(0..cpu_count).unwrap();
         let allocation = Allocation {
             cpu_count,
@@ -249,7 +247,7 @@ impl Page {
             node_mask: 1,
             max_team: most,
         };
-        self.writer.publish(&allocation);
+        self.writer.publish(&allocation)
     }
 
     pub(crate) fn progress(&self) -> Progress {
