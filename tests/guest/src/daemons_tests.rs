@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime, launch};
 use crate::daemon::{UNIT, main_pid, output_of, property, status, systemctl};
-use crate::kernel::{groups_below, online_cpus, wait_for};
+use crate::kernel::{groups_below, online_cpus, wait_for, wait_long_for};
 use crate::users::User;
 
 /// The test in `mapperd/tests/flood.rs`.
@@ -150,18 +150,23 @@ pub(crate) fn whatever_users_do_root_is_answered_others_launch_and_every_interva
 pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision()
 -> Result<()> {
     let daemon = main_pid()?;
-    let hanging = Hanging::start(User::Root, &["--mem", "local"], Some("locked"))?;
+    let options = ["--mem", "local", "--no-lend"];
+    let hanging = Hanging::start(User::Root, &options, Some("locked"))?;
     // Until its second thread waits for the lock.
     std::thread::sleep(Duration::from_secs(3));
-    // Each takes CPUs from it, and with them memory nodes.
     let first = Application::start("first", User::Alice, Runtime::Libgomp, &[])?;
-    let held = wait_for("the kernel to hold up the move of its memory", || {
-        let held = status()?["daemon"]["held_up"].clone();
-        let change = held["change"].as_str().context("nothing is held up")?;
-        ensure!(change.contains("cpuset.mems"), "held up is {change}");
-        Ok(change.to_owned())
-    })?;
-    println!("# held up: {held}");
+    let mut more = Vec::new();
+    let mut held = held_up(&first);
+    // Each takes CPUs from it, until those that are left belong to fewer memory nodes.
+    for name in ["third", "fourth", "fifth"] {
+        if held.is_ok() {
+            break;
+        }
+        let next = Application::start(name, User::Alice, Runtime::Libgomp, &[])?;
+        held = held_up(&next);
+        more.push(next);
+    }
+    println!("# held up: {}", held?);
     let began = Instant::now();
     let mut launch = launch(User::Alice, &["--name", "second"], &["true"])?;
     let output = launch.output().context("start mapper-launch")?;
@@ -191,7 +196,7 @@ pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_d
         .output();
     ensure!(explained?.status.success(), "explain was not answered");
     let all = online_cpus()?;
-    drop(hanging);
+    drop((hanging, more));
     wait_for("the other to have all CPUs", || {
         let cpus = first.cpus()?;
         ensure!(cpus == all, "it has {cpus}");
@@ -201,6 +206,21 @@ pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_d
     output_of(&mut launch)?;
     ensure!(main_pid()? == daemon, "the daemon was started again");
     Ok(())
+}
+
+/// The move of memory that the kernel holds up, within some decisions after an application's arrival.
+fn held_up(after: &Application) -> Result<String> {
+    let held = wait_long_for(
+        Duration::from_secs(15),
+        "the kernel to hold up a move",
+        || {
+            let held = status()?["daemon"]["held_up"].clone();
+            let change = held["change"].as_str().context("nothing is held up")?;
+            ensure!(change.contains("cpuset.mems"), "held up is {change}");
+            Ok(change.to_owned())
+        },
+    );
+    held.with_context(|| format!("{} has arrived", after.name()))
 }
 
 /// Runs one of the daemon's own tests, with variables unless the environment has them.

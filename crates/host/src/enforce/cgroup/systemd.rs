@@ -89,10 +89,23 @@ impl Property {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Systemd(Option<Sender<Job>>);
+#[derive(Default)]
+pub(super) enum Systemd {
+    #[default]
+    NeverAsked,
+    Thread(Sender<Job>),
+    /// Answers before the caller waits, so that no answer is late by chance.
+    #[cfg(test)]
+    Scripted(Scripted),
+}
 
-enum Job {
+impl std::fmt::Debug for Systemd {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Systemd").finish_non_exhaustive()
+    }
+}
+
+pub(super) enum Job {
     Look(UnitName, Sender<Result<UnitState, String>>),
     Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
@@ -149,19 +162,23 @@ impl Systemd {
     }
 
     fn submit(&mut self, job: Job, unit: &UnitName) -> Result<(), HostError> {
-        let jobs = match &self.0 {
-            Some(jobs) => jobs,
-            None => {
-                let (jobs, arriving) = channel();
-                std::thread::Builder::new()
-                    .name("systemd".to_owned())
-                    .spawn(move || serve(&arriving))
-                    .map_err(|error| failed("ask for", unit, error.to_string()))?;
-                self.0.insert(jobs)
+        if let Self::NeverAsked = self {
+            let (jobs, arriving) = channel();
+            std::thread::Builder::new()
+                .name("systemd".to_owned())
+                .spawn(move || serve(&arriving))
+                .map_err(|error| failed("ask for", unit, error.to_string()))?;
+            *self = Self::Thread(jobs);
+        }
+        match self {
+            Self::Thread(jobs) if jobs.send(job).is_ok() => Ok(()),
+            #[cfg(test)]
+            Self::Scripted(scripted) => {
+                scripted.serve(job);
+                Ok(())
             }
-        };
-        jobs.send(job)
-            .map_err(|_| failed("ask for", unit, "its thread has ended".to_owned()))
+            _ => Err(failed("ask for", unit, "its thread has ended".to_owned())),
+        }
     }
 }
 
@@ -326,26 +343,37 @@ pub(super) fn outstanding() -> (Sender<Result<(), String>>, Outstanding) {
 pub(super) type Script = Box<dyn FnMut(&UnitName, &CpuSet) -> Option<Result<(), String>> + Send>;
 
 #[cfg(test)]
-impl Systemd {
-    pub(super) fn scripted(state: UnitState, mut script: Script) -> Self {
-        let (jobs, arriving) = channel();
-        std::thread::spawn(move || {
-            let mut unanswered = Vec::new();
-            while let Ok(job) = arriving.recv() {
-                match job {
-                    Job::Look(_, answer) => {
-                        let _ = answer.send(Ok(state.clone()));
-                    }
-                    Job::Set(unit, _, cpus, answer) => match script(&unit, &cpus) {
-                        Some(message) => {
-                            let _ = answer.send(message);
-                        }
-                        None => unanswered.push(answer),
-                    },
-                }
+pub(super) struct Scripted {
+    state: UnitState,
+    script: Script,
+    unanswered: Vec<Sender<Result<(), String>>>,
+}
+
+#[cfg(test)]
+impl Scripted {
+    fn serve(&mut self, job: Job) {
+        match job {
+            Job::Look(_, answer) => {
+                let _ = answer.send(Ok(self.state.clone()));
             }
-        });
-        Self(Some(jobs))
+            Job::Set(unit, _, cpus, answer) => match (self.script)(&unit, &cpus) {
+                Some(message) => {
+                    let _ = answer.send(message);
+                }
+                None => self.unanswered.push(answer),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+impl Systemd {
+    pub(super) fn scripted(state: UnitState, script: Script) -> Self {
+        Self::Scripted(Scripted {
+            state,
+            script,
+            unanswered: Vec::new(),
+        })
     }
 }
 
