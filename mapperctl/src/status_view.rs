@@ -143,7 +143,7 @@ pub(crate) fn state(app: &AppStatus) -> String {
             "planned" => "steady",
             "serial" => "in a serial part",
             "fair share" => "at its fair share",
-            "sharing" => "shares its CPU",
+            "sharing" => "shares its CPUs",
             "lends" => "idle, lends its CPUs",
             state => state,
         }

@@ -754,7 +754,8 @@ impl Daemon {
                 tracing::warn!(app = record.id.0, %name, "release: {}", chain(&error));
             }
             if let Some(page) = &mut app.page {
-                let allocation = page::allocation(cpus, &record.spec, topology, cpus.len());
+                let allocation =
+                    page::allocation(cpus, cpus.len(), &record.spec, topology, cpus.len());
                 page.writer.publish(&allocation);
             }
         }

@@ -287,8 +287,8 @@ pub(crate) fn fits(snapshot: &Snapshot<'_>) -> bool {
     snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())
 }
 
-/// The share of an application that has one of `usable` CPUs together with others: `with` in all.
-pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32, with: u32) -> Share {
+/// The share of an application that has `usable` CPUs together with others, for which one CPU is counted.
+pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32) -> Share {
     let reasons = begin(app, 1, usable).into_iter();
     Share {
         app: app.app,
@@ -299,29 +299,20 @@ pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32, with: u32) -> Share {
         explanation: Explanation {
             before: app.held.len(),
             after: 1,
-            reasons: reasons.chain([Reason::Shares { slot, with }]).collect(),
+            reasons: reasons.chain([Reason::Shares { slot }]).collect(),
         },
         ..Share::default()
     }
 }
 
-/// More applications than CPUs: application `i` shares CPU `i mod C` [readings R3.16].
+/// More applications than CPUs: application `i` has slot `i mod C` [readings R3.16].
 pub(crate) fn pool(snapshot: &Snapshot<'_>) -> Allocation {
     let contexts = snapshot.usable.len();
-    let apps = snapshot.apps.len() as u32;
     let shares = snapshot
         .apps
         .iter()
         .zip(0u32..)
-        .map(|(app, place)| {
-            let slot = shares::slot(place, contexts);
-            // Places slot, slot + C, slot + 2C, ...
-            let with = match contexts {
-                0 => apps,
-                c => (apps - slot).div_ceil(c),
-            };
-            sharing(app, contexts, slot, with)
-        })
+        .map(|(app, place)| sharing(app, contexts, shares::slot(place, contexts)))
         .collect();
     // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
     Allocation {

@@ -31,12 +31,14 @@ impl Characteriser {
     }
 
     /// Processes an observation. An unknown application is new; a missing one has left and is
-    /// forgotten. With [`Trigger::Membership`] nothing counts as a sample.
+    /// forgotten. With [`Trigger::Membership`] nothing counts as a sample, nor do readings of those that had
+    /// to share their CPUs: how fast they were says nothing of a number of CPUs.
     pub fn observe(
         &mut self,
         observation: &Observation,
         topology: &Topology,
         machine: &MachineProfile,
+        had_to_share: impl Fn(AppId) -> bool,
     ) {
         self.align(observation);
         let moment = Moment {
@@ -54,7 +56,11 @@ impl Characteriser {
             config: &self.config,
         };
         for (characteriser, app) in self.state.apps.iter_mut().zip(&observation.apps) {
-            characteriser.observe(app, moment, surroundings);
+            let trigger = match had_to_share(app.app) {
+                true => Trigger::Membership,
+                false => moment.trigger,
+            };
+            characteriser.observe(app, Moment { trigger, ..moment }, surroundings);
         }
         if observation.trigger == Trigger::Interval {
             self.state.last_interval_ns = Some(observation.now_ns);
@@ -162,7 +168,7 @@ mod tests {
                 apps,
             };
             self.characteriser
-                .observe(&observation, &self.topology, &self.profile);
+                .observe(&observation, &self.topology, &self.profile, |_| false);
         }
 
         /// One application that retired `ipc` instructions per nominal cycle in the last `after_ns`.

@@ -119,7 +119,7 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
                     reading: reading(source, done_by(pauses, now_ms)),
                 }],
             };
-            monitor.observe(&observation, &topology, &machine);
+            monitor.observe(&observation, &topology, &machine, |_| false);
             monitor.profile(AppId(1)).unwrap().clone()
         })
         .collect()
@@ -191,7 +191,9 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
                 },
             }],
         };
-        monitor.observe(&observation, &topology, &MachineProfile::default());
+        monitor.observe(&observation, &topology, &MachineProfile::default(), |_| {
+            false
+        });
     }
     let profile = monitor.profile(AppId(1)).unwrap();
     assert_eq!(profile.activity, Activity::Active);

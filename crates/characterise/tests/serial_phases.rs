@@ -58,7 +58,7 @@ proptest! {
                     },
                 }],
             };
-            monitor.observe(&observation, &topology, &MachineProfile::default());
+            monitor.observe(&observation, &topology, &MachineProfile::default(), |_| false);
             let profile = monitor.profile(AppId(1)).unwrap();
             prop_assert_eq!(profile.phase, PhaseChange::Same);
             if let Some(performance) = profile.performance {

@@ -88,7 +88,8 @@ pub enum Sharing {
     /// The CPUs belong to this application alone.
     #[default]
     Exclusive,
-    /// More applications than CPUs: one CPU shared with others of the same slot [readings R3.16].
+    /// More applications than CPUs: one CPU is counted for it, which others of the same slot count, too [readings R3.16].
+    /// They run on the CPUs of all slots.
     Slot(u32),
 }
 

@@ -39,7 +39,7 @@ pub enum Strategy {
     ByNode,
     /// Within the CPUs that it may use.
     Allowed,
-    /// One CPU shared with others: more applications than CPUs.
+    /// CPUs shared with others: more applications than CPUs.
     Shared,
     /// The CPUs that it had, which decisions leave unchanged.
     Fixed,

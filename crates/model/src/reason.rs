@@ -192,12 +192,10 @@ pub enum Reason {
     OutsideLimit,
     /// It asked never to be resized.
     NeverResized,
-    /// There are more applications than CPUs: it shares one.
+    /// There are more applications than CPUs: they share these.
     Shares {
         /// The slot.
         slot: u32,
-        /// Applications on it.
-        with: u32,
     },
     /// CPUs went away or came.
     UsableChanged {
@@ -351,14 +349,7 @@ impl Reason {
             }
             Self::OutsideLimit => "a limit around it allows none of the available CPUs".to_owned(),
             Self::NeverResized => "asked never to be resized".to_owned(),
-            Self::Shares { with, .. } => {
-                let how = match with.saturating_sub(1) {
-                    0 => "its CPU is still its own".to_owned(),
-                    1 => "shares its CPU with one other".to_owned(),
-                    others => format!("shares its CPU with {others} others"),
-                };
-                format!("more applications than CPUs, {how}")
-            }
+            Self::Shares { .. } => "more applications than CPUs: they share these".to_owned(),
             Self::UsableChanged { usable } => {
                 let are = if *usable == 1 { "is" } else { "are" };
                 format!("{usable} {} {are} usable now", cpus(*usable))
@@ -447,20 +438,6 @@ mod tests {
             message(2),
             "8 → 6 CPUs: gave 2 to app 3, which was owed them"
         );
-    }
-
-    #[test]
-    fn a_shared_cpu_is_explained_with_how_many_share_it() {
-        for (with, how) in [
-            (1, "its CPU is still its own"),
-            (2, "shares its CPU with one other"),
-            (3, "shares its CPU with 2 others"),
-        ] {
-            assert_eq!(
-                sentence(1, 1, Reason::Shares { slot: 2, with }),
-                format!("1 CPU: more applications than CPUs, {how}")
-            );
-        }
     }
 
     #[test]

@@ -10,7 +10,6 @@
 //! shares has a CPU that it may use.
 
 use mapper_model::{Assignment, CpuId, CpuSet, Observation};
-use std::collections::BTreeMap;
 
 /// What a decision has to keep to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,15 +55,6 @@ impl Allowed {
     /// The CPU that the application at `place` has to share.
     pub(crate) fn shared(&self, place: usize) -> Option<CpuId> {
         self.shared.get(place).copied().flatten()
-    }
-
-    /// How many share each CPU.
-    pub(crate) fn sharing(&self) -> BTreeMap<CpuId, u32> {
-        let mut sharing = BTreeMap::new();
-        for cpu in self.shared.iter().flatten() {
-            *sharing.entry(*cpu).or_default() += 1;
-        }
-        sharing
     }
 
     /// Finds those that have to share, and their CPUs.

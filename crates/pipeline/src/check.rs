@@ -139,7 +139,8 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
                 cpus.difference(allowed)
             ));
         }
-        if share.cpus != cpus.len() {
+        let is_exclusive = share.sharing == Sharing::Exclusive;
+        if share.cpus > cpus.len() || is_exclusive && share.cpus != cpus.len() {
             findings.error(format!(
                 "has {} CPUs, its share says {}",
                 cpus.len(),
@@ -156,7 +157,7 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
             }
         }
         let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
-        let placed = share.sharing == Sharing::Exclusive && planned.loan != Loan::Lends;
+        let placed = is_exclusive && planned.loan != Loan::Lends;
         if placed && cpus.len() > most {
             findings.warning(format!(
                 "has {} CPUs and asked for at most {most}",
@@ -177,41 +178,32 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
     }
 }
 
-/// No CPU belongs to two applications that are placed unless both share the same slot or one lends, and the free CPUs
-/// are those that no application has.
+/// No CPU belongs to two applications that are placed unless both have slots or one lends, and the free CPUs are those
+/// that no application has.
 fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, findings: &mut Findings) {
     let mut owned = CpuSet::new();
     // Those of applications that decisions leave where they are.
     let mut fixed = CpuSet::new();
-    let mut slots: BTreeMap<u32, &CpuSet> = BTreeMap::new();
+    let mut slots = CpuSet::new();
     for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
         findings.app = Some(planned.app);
         if observed.fixed.is_some() || planned.loan == Loan::Lends {
             fixed.insert_all(&planned.cpus);
             continue;
         }
-        if let Sharing::Slot(slot) = planned.share.sharing {
-            match slots.get(&slot) {
-                Some(cpus) if **cpus == planned.cpus => continue,
-                Some(cpus) => {
-                    findings.error(format!(
-                        "is on {} and others of slot {slot} on {cpus}",
-                        planned.cpus
-                    ));
-                }
-                None => {
-                    slots.insert(slot, &planned.cpus);
-                }
-            }
-        }
-        if !planned.cpus.is_disjoint(&owned) {
+        let (others, same_kind) = match planned.share.sharing {
+            Sharing::Exclusive => (owned.union(&slots), &mut owned),
+            Sharing::Slot(_) => (owned.clone(), &mut slots),
+        };
+        if !planned.cpus.is_disjoint(&others) {
             findings.error(format!(
                 "has CPUs {} of another application",
-                planned.cpus.intersection(&owned)
+                planned.cpus.intersection(&others)
             ));
         }
-        owned.insert_all(&planned.cpus);
+        same_kind.insert_all(&planned.cpus);
     }
+    owned.insert_all(&slots);
     let free = usable.difference(&owned).difference(&fixed);
     findings.app = None;
     if free != plan.free {

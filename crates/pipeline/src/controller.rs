@@ -10,7 +10,7 @@ use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState
 use mapper_model::{
     AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed, Lending,
     Loan, MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share,
-    Snapshot, Strategy, Topology, Transfer, Trigger,
+    Sharing, Snapshot, Strategy, Topology, Transfer, Trigger,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -180,8 +180,12 @@ impl Controller {
         let all = without_repeated_apps(observation);
         let observation = without(&all, |observed| observed.fixed.is_some());
         let usable = self.usable(&observation);
+        let (machine, apps) = (&self.config.machine, &self.apps);
         self.monitor
-            .observe(&observation, &self.topology, &self.config.machine);
+            .observe(&observation, &self.topology, machine, |app| {
+                let planned = apps.get(&app).map(|remembered| &remembered.planned);
+                planned.is_some_and(|planned| planned.share.sharing != Sharing::Exclusive)
+            });
         self.forget_those_that_left(&observation);
         self.idleness.observe(&observation);
         let plan = if usable.is_empty() {
@@ -272,15 +276,17 @@ impl Controller {
             allocation: self.allocation.as_mut(),
             mapping: self.mapping.as_ref(),
         };
-        let Decided {
-            shares,
-            placed,
-            transfers,
-        } = if allowed.has_sharing() {
+        let mut decided = if allowed.has_sharing() {
             policies.decide_for_others(&snapshot, &allowed, usable)
         } else {
             policies.decide(&snapshot)
         };
+        decided.share_all(observation);
+        let Decided {
+            shares,
+            placed,
+            transfers,
+        } = decided;
 
         // Names are asked for only where CPUs changed hands.
         let names: OnceCell<BTreeMap<AppId, &AppName>> = OnceCell::new();
@@ -374,10 +380,19 @@ impl Controller {
         let Some(remembered) = self.apps.get(&observed.app) else {
             return CpuSet::new();
         };
-        if observed.effective.is_empty() {
-            remembered.planned.cpus.intersection(usable)
+        let planned = &remembered.planned;
+        let held = if observed.effective.is_empty() {
+            planned.cpus.intersection(usable)
         } else {
             observed.effective.intersection(usable)
+        };
+        match planned.share.sharing {
+            Sharing::Exclusive => held,
+            // Policies count one CPU for each slot.
+            Sharing::Slot(slot) => {
+                let nth = slot.checked_rem(held.len()).unwrap_or_default();
+                held.iter().skip(nth as usize).take(1).collect()
+            }
         }
     }
 
@@ -525,6 +540,29 @@ struct Decided {
     transfers: Vec<Transfer>,
 }
 
+impl Decided {
+    /// Applications that have slots run on the CPUs of all slots, as far as each may use them. One that waits for its disk
+    /// or for input so leaves its CPU to the others, and the kernel divides the rest evenly, which slots of one CPU cannot
+    /// do for three applications on two CPUs.
+    fn share_all(&mut self, observation: &Observation) {
+        let has_slot = |share: &Share| matches!(share.sharing, Sharing::Slot(_));
+        let mut slots = CpuSet::new();
+        for (share, place) in self.shares.iter().zip(&self.placed) {
+            if has_slot(share) {
+                slots.insert_all(&place.cpus);
+            }
+        }
+        let placed = self.shares.iter().zip(&mut self.placed);
+        for ((share, place), observed) in placed.zip(&observation.apps) {
+            if has_slot(share) {
+                let allowed = observed.allowed.as_ref();
+                let cpus = allowed.map_or_else(|| slots.clone(), |set| set.intersection(&slots));
+                place.cpus.insert_all(&cpus);
+            }
+        }
+    }
+}
+
 struct Policies<'a> {
     allocation: &'a mut dyn AllocationPolicy,
     mapping: &'a dyn PlacementPolicy,
@@ -563,12 +601,11 @@ impl Policies<'_> {
             })
         };
         let mut of_others = decided.shares.into_iter().zip(decided.placed);
-        let sharing = allowed.sharing();
         let all = apps.filter_map(|(place, view)| {
             let Some(cpu) = allowed.shared(place) else {
                 return of_others.next();
             };
-            let share = accounting::sharing(view, usable.len(), cpu.0, sharing[&cpu]);
+            let share = accounting::sharing(view, usable.len(), cpu.0);
             let place = AppPlacement {
                 app: view.app,
                 cpus: [cpu].into_iter().collect(),

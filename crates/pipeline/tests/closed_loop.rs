@@ -161,7 +161,8 @@ fn more_applications_than_cpus_share_and_split_again() {
     for mapping in mapper_placement::POLICIES {
         let mut w = World::new(config("mapper", mapping.name), machine(1, 2, 1));
         w.start((0..5).map(|_| linear()));
-        assert_eq!(w.counts(), [1; 5]);
+        assert_eq!(w.counts(), [2; 5], "the kernel divides both among all");
+        assert!(w.last.apps.iter().all(|app| app.share.cpus == 1));
         assert_eq!(w.intervals(20), 0, "{}", mapping.name);
         for id in 1..=3 {
             w.leave(AppId(id));
@@ -169,6 +170,33 @@ fn more_applications_than_cpus_share_and_split_again() {
         assert_eq!(w.counts(), [1, 1]);
         assert!(w.apps[0].effective.is_disjoint(&w.apps[1].effective));
     }
+}
+
+#[test]
+fn who_has_to_share_does_so_on_every_cpu_that_it_may_use_and_is_not_measured() {
+    let mut w = world(1, 2, 1);
+    w.start((0..3).map(|_| linear()));
+    w.intervals(5);
+    let observation = |w: &World, trigger| {
+        let mut observation = w.observation(trigger);
+        observation.apps[1].allowed = Some("1".parse().unwrap());
+        observation
+    };
+    w.decide_on(&observation(&w, Trigger::Membership));
+    let sets: Vec<String> = w.apps.iter().map(|a| a.effective.to_string()).collect();
+    assert_eq!(sets, ["0-1", "1", "0-1"]);
+    w.intervals(5);
+    for app in &w.apps {
+        let profile = w.controller.profile(app.id).unwrap();
+        assert_eq!((profile.samples, profile.performance), (0, None));
+    }
+    w.leave(AppId(3));
+    w.intervals(5);
+    assert!(
+        w.apps
+            .iter()
+            .all(|app| w.controller.profile(app.id).unwrap().samples > 0)
+    );
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn three_programs_on_two_cpus_have_one_each_while_one_is_idle() {
     // What it shared with the idle one is its own all the same.
     assert!(w.last.apps[..2].iter().all(|app| app.loan.is_none()));
     wakes(&mut w, 2);
-    assert_eq!(w.counts(), [1; 3]);
+    assert_eq!(w.counts(), [2; 3], "all share both");
 }
 
 /// Lets a program arrive that has work, with its CPU time read.

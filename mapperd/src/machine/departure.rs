@@ -34,7 +34,7 @@ pub(crate) fn let_go(
     if let Some(page) = &mut gone.page {
         // Its processes may run on.
         let all = cpus.len();
-        let allocation = page::allocation(&cpus, &gone.record.spec, decider.topology(), all);
+        let allocation = page::allocation(&cpus, all, &gone.record.spec, decider.topology(), all);
         page.writer.publish(&allocation);
     }
     let released = machine.enforcer.release(app, &cpus, why);

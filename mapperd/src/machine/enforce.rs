@@ -74,7 +74,7 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
 /// Reads what is in force after a change.
 fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
     let record = &mut app.record;
-    record.accounting.moved(planned.cpus.len());
+    record.accounting.moved(planned.share.cpus);
     match machine.enforcer.effective(record.id) {
         Ok(effective) => app.effective = effective,
         Err(error) => tracing::warn!(app = record.id.0, "{}", chain(&error)),
@@ -101,13 +101,22 @@ fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
 /// Publishes the CPUs on the application's page, if they have changed.
 fn publish(app: &mut App, planned: &PlannedApp, machine: &Machine, decider: &Decider) {
     let before = app.record.planned.as_ref();
-    if before.is_some_and(|before| before.cpus == planned.cpus) {
+    let is_same = |before: &PlannedApp| {
+        before.cpus == planned.cpus && before.share.cpus == planned.share.cpus
+    };
+    if before.is_some_and(is_same) {
         return;
     }
     if let Some(page) = &mut app.page {
         let most = app.most_cpus.unwrap_or(u32::MAX).min(machine.usable.len());
         let topology = decider.topology();
-        let allocation = page::allocation(&planned.cpus, &app.record.spec, topology, most);
+        let allocation = page::allocation(
+            &planned.cpus,
+            planned.share.cpus,
+            &app.record.spec,
+            topology,
+            most,
+        );
         page.writer.publish(&allocation);
     }
 }

@@ -9,7 +9,7 @@ use crate::registry::provenance::{Build, Provenance};
 use mapper_abi::TeamsOff;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::enforce::Tasks;
-use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, Loan, PlannedApp};
+use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, Loan, PlannedApp, Sharing};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -134,14 +134,24 @@ impl App {
     /// Its CPUs, apart by whose they are.
     pub(crate) fn held(&self) -> Held {
         let planned = self.record.planned.as_ref();
+        let counted = self.counted_cpus();
         let borrowed = match planned.map(|planned| &planned.loan) {
-            Some(Loan::Borrows { cpus }) => self.effective.intersection(cpus).len(),
+            Some(Loan::Borrows { cpus }) => self.effective.intersection(cpus).len().min(counted),
             _ => 0,
         };
         Held {
-            own: self.effective.len() - borrowed,
+            own: counted - borrowed,
             borrowed,
         }
+    }
+
+    /// How many of the CPUs in force are counted for it: fewer where more applications than CPUs share them.
+    pub(crate) fn counted_cpus(&self) -> u32 {
+        let (planned, all) = (self.record.planned.as_ref(), self.effective.len());
+        let shared = planned
+            .map(|planned| &planned.share)
+            .filter(|share| share.sharing != Sharing::Exclusive);
+        shared.map_or(all, |share| share.cpus.min(all))
     }
 
     /// Which program it is, if its threads wait for one another by spinning.

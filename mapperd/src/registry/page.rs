@@ -28,9 +28,11 @@ impl Page {
     }
 }
 
-/// An allocation as the page holds it. `most` is how many CPUs the daemon has to give.
+/// An allocation as the page holds it. `counted` of the CPUs count for its teams; `most` is how many the daemon has to
+/// give.
 pub(crate) fn allocation(
     cpus: &CpuSet,
+    counted: u32,
     spec: &AppSpec,
     topology: &Topology,
     most: u32,
@@ -41,7 +43,7 @@ pub(crate) fn allocation(
         .filter_map(|thread| 1u64.checked_shl(thread.node.0))
         .fold(0, |mask, bit| mask | bit);
     Allocation {
-        cpu_count: cpus.len(),
+        cpu_count: counted,
         team_mode: match spec.teams {
             TeamMode::Follow => PageTeamMode::Follow,
             TeamMode::Virtual => PageTeamMode::Virtual,
@@ -107,10 +109,13 @@ mod tests {
         let mut spec = AppSpec::named(AppName::new("a").unwrap());
         spec.cpus = CpuRange::new(1, Some(3)).unwrap();
         spec.teams = TeamMode::Follow;
-        let read = allocation(&"1-2,7".parse().unwrap(), &spec, &topology, 8);
+        let read = allocation(&"1-2,7".parse().unwrap(), 3, &spec, &topology, 8);
         assert_eq!((read.cpu_count, read.max_team), (3, 3));
         assert_eq!(read.cpus.iter().collect::<Vec<_>>(), [1, 2, 7]);
         assert_eq!(read.node_mask, 0b1011);
         assert_eq!(read.team_mode, PageTeamMode::Follow);
+        // Of one that shares its CPUs fewer count.
+        let read = allocation(&"1-2,7".parse().unwrap(), 1, &spec, &topology, 8);
+        assert_eq!((read.cpu_count, read.cpus.count()), (1, 3));
     }
 }

@@ -202,10 +202,11 @@ fn take_over_one(
 
 /// Corrects the page, which has all CPUs after an orderly stop.
 fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
+    let counted = app.counted_cpus();
     if let Some(page) = &mut app.page {
         let most = machine.usable.len();
         let spec = &app.record.spec;
-        let allocation = page::allocation(&app.effective, spec, decider.topology(), most);
+        let allocation = page::allocation(&app.effective, counted, spec, decider.topology(), most);
         page.writer.publish(&allocation);
     }
 }

@@ -304,7 +304,7 @@ impl World {
                 .collect(),
         };
         self.characteriser
-            .observe(&observation, &self.topology, &self.machine);
+            .observe(&observation, &self.topology, &self.machine, |_| false);
         let profiles: Vec<&Profile> = self.characteriser.profiles().collect();
         let views: Vec<AppView<'_>> = self
             .apps

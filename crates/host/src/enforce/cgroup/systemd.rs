@@ -170,14 +170,18 @@ impl Systemd {
                 .map_err(|error| failed("ask for", unit, error.to_string()))?;
             *self = Self::Thread(jobs);
         }
-        match self {
-            Self::Thread(jobs) if jobs.send(job).is_ok() => Ok(()),
+        let taken = match self {
+            Self::NeverAsked => false,
+            Self::Thread(jobs) => jobs.send(job).is_ok(),
             #[cfg(test)]
             Self::Scripted(scripted) => {
                 scripted.serve(job);
-                Ok(())
+                true
             }
-            _ => Err(failed("ask for", unit, "its thread has ended".to_owned())),
+        };
+        match taken {
+            true => Ok(()),
+            false => Err(failed("ask for", unit, "its thread has ended".to_owned())),
         }
     }
 }
