@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The kernel divides CPUs among sessions first; this says and sets how urgent one is (`CONFIG_SCHED_AUTOGROUP`).
+const AUTOGROUP: &str = "/proc/self/autogroup";
 /// Without programs the daemon stops after so long.
 const IDLE_MINUTES: u32 = 10;
 /// How long it may take to start.
@@ -198,18 +200,31 @@ fn detached(mapperd: &Path, log: &Path) -> anyhow::Result<OwnedFd> {
         daemon.env_remove(name);
     }
     let inherited = descriptors::beside_standard_streams();
-    // SAFETY: it makes system calls only, and the launcher has a single thread.
-    unsafe { daemon.pre_exec(move || detach(&inherited)) };
+    let session = fs::read_to_string(AUTOGROUP).unwrap_or_default();
+    let favoured = favoured(&session).map(str::to_owned);
+    // SAFETY: the launcher has a single thread, so that no lock is held that the child needs.
+    unsafe { daemon.pre_exec(move || detach(&inherited, favoured.as_deref())) };
     let started = daemon.spawn();
     let mut between = started.with_context(|| format!("start {}", mapperd.display()))?;
     between.wait().context("start the daemon")?;
     Ok(running)
 }
 
+/// The nice value of a session that the kernel favours above others. The programs of such a session, busy on every CPU,
+/// would leave a daemon of another session hardly any time.
+fn favoured(session: &str) -> Option<&str> {
+    let (_, nice) = session.trim().rsplit_once("nice ")?;
+    nice.starts_with('-').then_some(nice)
+}
+
 /// Leaves the session and the parent; descriptors that the launcher was started with are closed when the daemon is
 /// executed.
-fn detach(inherited: &[i32]) -> std::io::Result<()> {
+fn detach(inherited: &[i32], favoured: Option<&str>) -> std::io::Result<()> {
     nix::unistd::setsid()?;
+    if let Some(nice) = favoured {
+        // Who may not ask for it keeps the usual.
+        let _ = fs::write(AUTOGROUP, nice);
+    }
     // What the launcher was confined to is no bound for all programs of this user.
     let mut cpus = nix::sched::CpuSet::new();
     (0..nix::sched::CpuSet::count()).try_for_each(|cpu| cpus.set(cpu))?;
@@ -230,4 +245,21 @@ fn detach(inherited: &[i32]) -> std::io::Result<()> {
 fn has_ended(running: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(running, PollFlags::IN)];
     rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_session_that_the_kernel_favours_passes_its_urgency_on() {
+        for (session, nice) in [
+            ("/autogroup-4 nice -20\n", Some("-20")),
+            ("/autogroup-213 nice 0\n", None),
+            ("/autogroup-213 nice 10\n", None),
+            ("", None),
+        ] {
+            assert_eq!(favoured(session), nice, "{session}");
+        }
+    }
 }

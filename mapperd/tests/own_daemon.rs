@@ -352,3 +352,21 @@ fn orphans_of_a_program_stay_with_its_launcher_also_while_that_starts_the_next_d
         let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
     }
 }
+
+#[test]
+fn it_is_as_urgent_as_the_session_that_started_it() {
+    let home = Home::new();
+    let output = home.launch(&["--", "true"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let daemon = home.daemon().unwrap().as_raw_nonzero();
+    // Empty where the kernel knows no sessions.
+    let nice = |process: &str| {
+        let group = fs::read_to_string(format!("/proc/{process}/autogroup")).unwrap_or_default();
+        let nice = group
+            .trim()
+            .rsplit_once("nice ")
+            .map(|(_, nice)| nice.parse::<i32>());
+        nice.transpose().unwrap().unwrap_or_default()
+    };
+    assert_eq!(nice(&daemon.to_string()), nice("self").min(0));
+}

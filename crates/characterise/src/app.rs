@@ -11,8 +11,8 @@ use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
     Activity, AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, NodeTraffic,
-    Performance, PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading,
-    Topology, Trigger,
+    Performance, PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, Sharing,
+    ThreadReading, Topology, Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +121,7 @@ impl AppMonitor {
     pub(crate) fn observe(
         &mut self,
         app: &AppObservation,
+        sharing: Sharing,
         moment: Moment,
         surroundings: Surroundings<'_>,
     ) {
@@ -205,7 +206,11 @@ impl AppMonitor {
             .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
         self.profile.memory_by_node =
             rates::by_node_between(&pair.memory_by_node, &reading.memory_by_node, elapsed_ns);
-        if self.profile.activity == Activity::Idle || partly_serial {
+        let shares = sharing != Sharing::Exclusive;
+        if shares {
+            self.profile.utilisation = None;
+        }
+        if self.profile.activity == Activity::Idle || partly_serial || shares {
             self.pause(reading, moment.now_ns, cpus);
             return;
         }
@@ -229,7 +234,7 @@ impl AppMonitor {
         self.reopen(reading, moment.now_ns, cpus);
     }
 
-    /// An interval in which it was idle, or needed one CPU: no sample. The next pair starts here, and
+    /// An interval in which it was idle, needed one CPU, or had to share: no sample. The next pair starts here, and
     /// progress counts from the first work that begins after it.
     fn pause(&mut self, reading: &Reading, now_ns: u64, cpus: u32) {
         self.profile.rates = None;

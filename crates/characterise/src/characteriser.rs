@@ -2,7 +2,7 @@
 
 use crate::app::{AppMonitor, Moment, Surroundings};
 use crate::config::CharacteriserConfig;
-use mapper_model::{AppId, MachineProfile, Observation, Profile, Topology, Trigger};
+use mapper_model::{AppId, MachineProfile, Observation, Profile, Sharing, Topology, Trigger};
 use serde::{Deserialize, Serialize};
 
 /// The memory of a characteriser: serialises, for restarts and for replays from the middle.
@@ -38,7 +38,7 @@ impl Characteriser {
         observation: &Observation,
         topology: &Topology,
         machine: &MachineProfile,
-        had_to_share: impl Fn(AppId) -> bool,
+        sharing: impl Fn(AppId) -> Sharing,
     ) {
         self.align(observation);
         let moment = Moment {
@@ -56,11 +56,7 @@ impl Characteriser {
             config: &self.config,
         };
         for (characteriser, app) in self.state.apps.iter_mut().zip(&observation.apps) {
-            let trigger = match had_to_share(app.app) {
-                true => Trigger::Membership,
-                false => moment.trigger,
-            };
-            characteriser.observe(app, Moment { trigger, ..moment }, surroundings);
+            characteriser.observe(app, sharing(app.app), moment, surroundings);
         }
         if observation.trigger == Trigger::Interval {
             self.state.last_interval_ns = Some(observation.now_ns);
@@ -168,7 +164,9 @@ mod tests {
                 apps,
             };
             self.characteriser
-                .observe(&observation, &self.topology, &self.profile, |_| false);
+                .observe(&observation, &self.topology, &self.profile, |_| {
+                    Sharing::Exclusive
+                });
         }
 
         /// One application that retired `ipc` instructions per nominal cycle in the last `after_ns`.

@@ -119,7 +119,9 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
                     reading: reading(source, done_by(pauses, now_ms)),
                 }],
             };
-            monitor.observe(&observation, &topology, &machine, |_| false);
+            monitor.observe(&observation, &topology, &machine, |_| {
+                mapper_model::Sharing::Exclusive
+            });
             monitor.profile(AppId(1)).unwrap().clone()
         })
         .collect()
@@ -192,7 +194,7 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
             }],
         };
         monitor.observe(&observation, &topology, &MachineProfile::default(), |_| {
-            false
+            mapper_model::Sharing::Exclusive
         });
     }
     let profile = monitor.profile(AppId(1)).unwrap();

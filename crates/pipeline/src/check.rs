@@ -81,7 +81,8 @@ impl Findings {
     }
 }
 
-/// One entry for each application, with CPUs that are usable and as many as its share says.
+/// One entry for each application, with CPUs that are usable and as many as its share says, or more
+/// if it shares them.
 fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings: &mut Findings) {
     if !plan
         .apps

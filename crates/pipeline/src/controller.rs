@@ -184,7 +184,7 @@ impl Controller {
         self.monitor
             .observe(&observation, &self.topology, machine, |app| {
                 let planned = apps.get(&app).map(|remembered| &remembered.planned);
-                planned.is_some_and(|planned| planned.share.sharing != Sharing::Exclusive)
+                planned.map_or_else(Sharing::default, |planned| planned.share.sharing)
             });
         self.forget_those_that_left(&observation);
         self.idleness.observe(&observation);
@@ -281,7 +281,7 @@ impl Controller {
         } else {
             policies.decide(&snapshot)
         };
-        decided.share_all(observation);
+        decided.share_all(observation, usable);
         let Decided {
             shares,
             placed,
@@ -541,10 +541,10 @@ struct Decided {
 }
 
 impl Decided {
-    /// Applications that have slots run on the CPUs of all slots, as far as each may use them. One that waits for its disk
+    /// Applications that have slots run on the CPUs of all slots, as far as each may use them and as many as it may have. One that waits for its disk
     /// or for input so leaves its CPU to the others, and the kernel divides the rest evenly, which slots of one CPU cannot
     /// do for three applications on two CPUs.
-    fn share_all(&mut self, observation: &Observation) {
+    fn share_all(&mut self, observation: &Observation, usable: &CpuSet) {
         let has_slot = |share: &Share| matches!(share.sharing, Sharing::Slot(_));
         let mut slots = CpuSet::new();
         for (share, place) in self.shares.iter().zip(&self.placed) {
@@ -556,8 +556,12 @@ impl Decided {
         for ((share, place), observed) in placed.zip(&observation.apps) {
             if has_slot(share) {
                 let allowed = observed.allowed.as_ref();
+                let allowed = allowed.filter(|set| !set.is_disjoint(usable));
                 let cpus = allowed.map_or_else(|| slots.clone(), |set| set.intersection(&slots));
-                place.cpus.insert_all(&cpus);
+                let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
+                let room = most.saturating_sub(place.cpus.len());
+                let more = cpus.difference(&place.cpus);
+                place.cpus.extend(more.iter().take(room as usize));
             }
         }
     }

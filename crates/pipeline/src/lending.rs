@@ -12,7 +12,7 @@
 
 use mapper_model::{
     Activity, AppId, AppObservation, CpuSet, Explanation, Lending, Loan, Observation, PlannedApp,
-    Reading, Reason, Resizing, Trigger,
+    Reading, Reason, Resizing, Sharing, Trigger,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,12 +178,14 @@ pub(crate) fn lent(observed: &AppObservation, planned: &PlannedApp) -> PlannedAp
     let cpus = observed.effective.clone();
     let mut lent = planned.clone();
     lent.loan = Loan::Lends;
-    lent.share.cpus = cpus.len();
+    if lent.share.sharing == Sharing::Exclusive {
+        lent.share.cpus = cpus.len();
+    }
     lent.share.by_node = None;
     lent.share.state = "lends".to_owned();
     lent.share.explanation = Explanation {
-        before: cpus.len(),
-        after: cpus.len(),
+        before: lent.share.cpus,
+        after: lent.share.cpus,
         reasons: vec![Reason::Lends],
     };
     lent.sentence = lent.share.explanation.sentence(&|_| None);

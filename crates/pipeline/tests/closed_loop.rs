@@ -176,6 +176,9 @@ fn more_applications_than_cpus_share_and_split_again() {
 fn who_has_to_share_does_so_on_every_cpu_that_it_may_use_and_is_not_measured() {
     let mut w = world(1, 2, 1);
     w.start((0..3).map(|_| linear()));
+    w.arrive_as(linear(), |spec| {
+        spec.cpus = CpuRange::new(1, Some(1)).unwrap();
+    });
     w.intervals(5);
     let observation = |w: &World, trigger| {
         let mut observation = w.observation(trigger);
@@ -184,7 +187,8 @@ fn who_has_to_share_does_so_on_every_cpu_that_it_may_use_and_is_not_measured() {
     };
     w.decide_on(&observation(&w, Trigger::Membership));
     let sets: Vec<String> = w.apps.iter().map(|a| a.effective.to_string()).collect();
-    assert_eq!(sets, ["0-1", "1", "0-1"]);
+    assert_eq!(sets[..3], ["0-1", "1", "0-1"]);
+    assert_eq!(w.counts()[3], 1, "the most that it asked for");
     w.intervals(5);
     for app in &w.apps {
         let profile = w.controller.profile(app.id).unwrap();

@@ -105,6 +105,11 @@ fn three_programs_on_two_cpus_have_one_each_while_one_is_idle() {
     assert!(first.effective.is_disjoint(&second.effective));
     // What it shared with the idle one is its own all the same.
     assert!(w.last.apps[..2].iter().all(|app| app.loan.is_none()));
+    // Before the next decision its team is no larger than it was.
+    assert_eq!(
+        (&w.last.apps[2].loan, w.last.apps[2].share.cpus),
+        (&Loan::Lends, 1)
+    );
     wakes(&mut w, 2);
     assert_eq!(w.counts(), [2; 3], "all share both");
 }

@@ -211,8 +211,8 @@ impl Life {
         program.sentence = harmless(&planned.sentence);
         let account = &mut self.account;
         account.managed_ns = now_ns.saturating_sub(self.begun_ns);
-        account.fewest_cpus = account.fewest_cpus.min(planned.cpus.len());
-        account.most_cpus = account.most_cpus.max(planned.cpus.len());
+        account.fewest_cpus = account.fewest_cpus.min(planned.share.cpus);
+        account.most_cpus = account.most_cpus.max(planned.share.cpus);
     }
 
     fn ended(&self) -> Ended {

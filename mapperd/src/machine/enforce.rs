@@ -47,6 +47,10 @@ pub(crate) fn enforce(
         if moved.contains(&planned.app) {
             read_back(app, planned, machine);
         }
+        let counted = app.record.planned.as_ref().map(|before| before.share.cpus);
+        if moved.contains(&planned.app) || counted != Some(planned.share.cpus) {
+            app.record.accounting.moved(planned.share.cpus);
+        }
         publish(app, planned, machine, decider);
         app.record.planned = Some(planned.clone());
         app.record.standing = Standing::Managed;
@@ -74,7 +78,6 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
 /// Reads what is in force after a change.
 fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
     let record = &mut app.record;
-    record.accounting.moved(planned.share.cpus);
     match machine.enforcer.effective(record.id) {
         Ok(effective) => app.effective = effective,
         Err(error) => tracing::warn!(app = record.id.0, "{}", chain(&error)),

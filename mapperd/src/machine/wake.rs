@@ -12,7 +12,7 @@ use crate::registry::app::{App, Look};
 use mapper_host::chain;
 use mapper_host::enforce::Tasks;
 use mapper_host::observe::process_cpu_time_ns;
-use mapper_model::{Activity, AppId, CpuSet, Loan};
+use mapper_model::{Activity, AppId, CpuSet, Loan, Sharing};
 use std::time::{Duration, Instant};
 
 const LOOK: Duration = Duration::from_millis(4);
@@ -81,13 +81,18 @@ fn cpu_time_ns(tasks: &Tasks) -> u64 {
     used.fold(0, u64::saturating_add)
 }
 
-/// The CPUs that some application has borrowed.
+/// The CPUs that some application has borrowed, or shared with one that lends now.
 pub(crate) fn borrowed(registry: &Registry) -> CpuSet {
     let mut borrowed = CpuSet::new();
     for app in &registry.apps {
         let planned = app.record.planned.as_ref();
         if let Some(Loan::Borrows { cpus }) = planned.map(|planned| &planned.loan) {
             borrowed.insert_all(cpus);
+        }
+        if planned.is_some_and(|planned| {
+            planned.loan == Loan::Lends && planned.share.sharing != Sharing::Exclusive
+        }) {
+            borrowed.insert_all(&app.effective);
         }
     }
     borrowed

@@ -148,6 +148,9 @@ impl App {
     /// How many of the CPUs in force are counted for it: fewer where more applications than CPUs share them.
     pub(crate) fn counted_cpus(&self) -> u32 {
         let (planned, all) = (self.record.planned.as_ref(), self.effective.len());
+        if self.fixed().is_some() {
+            return all;
+        }
         let shared = planned
             .map(|planned| &planned.share)
             .filter(|share| share.sharing != Sharing::Exclusive);

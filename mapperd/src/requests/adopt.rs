@@ -179,7 +179,7 @@ pub(crate) fn reply(
         adopted: adoption?.target.clone(),
         processes: u32::try_from(processes).unwrap_or(u32::MAX),
         cpus: app.effective.clone(),
-        cpu_count: app.effective.len(),
+        cpu_count: app.counted_cpus(),
     })
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn explain(
         id: record.id,
         name: record.spec.name.clone(),
         cpus: app.effective.clone(),
-        cpu_count: app.effective.len(),
+        cpu_count: app.counted_cpus(),
         fair_cpus: explained.fair,
         performance: explained.performance.map(Into::into),
         floor: explained.floor,

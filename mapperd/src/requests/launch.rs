@@ -276,13 +276,14 @@ pub(crate) fn application_of(pid: u32, registry: &Registry, machine: &Machine) -
     })
 }
 
-/// How many of the CPUs of a newcomer it keeps when those are back that lend theirs: its own, or its part of all.
+/// How many of the CPUs of a newcomer count for its team: those that it keeps when those are back that lend theirs, which
+/// are its own or its part of all; one, if it shares them with more applications than there are CPUs.
 fn lasting(app: &App, cpus: u32, registry: &Registry, machine: &Machine) -> u32 {
     let held = app.held();
     let all = u32::try_from(registry.apps.len()).unwrap_or(u32::MAX);
     let part = machine.usable.len() / all.max(1);
     match held.borrowed {
-        0 => cpus,
+        0 => cpus.min(app.counted_cpus()),
         _ => held.own.max(part).clamp(1, cpus.max(1)),
     }
 }

@@ -175,7 +175,7 @@ fn families(
         "log_lines_dropped", "Log lines that its reader did not take in time", None => one(count(logging::dropped()));
         "threads_waiting", "Threads of applications that were not wholly checked in the last interval", None
             => one(gauge(machine.enforcer.waiting_threads() as u64));
-        "app_cpus", "CPUs it holds", None => app(&|app| gauge(app.effective.len()));
+        "app_cpus", "CPUs it holds", None => app(&|app| gauge(app.counted_cpus()));
         "app_info", "How it came under management", None => origins.collect();
         "app_fair_cpus", "CPUs of its fair share", None => app(&|app| gauge(fair(app)));
         "app_promised_ratio", "The promise: a share of its fair-share performance", None

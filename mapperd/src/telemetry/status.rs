@@ -150,7 +150,7 @@ fn outline(app: &App) -> AppStatus {
         command: String::new(),
         state: "another user's".to_owned(),
         cpus: app.effective.clone(),
-        cpu_count: app.effective.len(),
+        cpu_count: app.counted_cpus(),
         fair_cpus: planned.map_or(0, |planned| planned.share.fair),
         borrowed: planned.and_then(|planned| match &planned.loan {
             Loan::Borrows { cpus } => Some(cpus.clone()),

@@ -304,7 +304,9 @@ impl World {
                 .collect(),
         };
         self.characteriser
-            .observe(&observation, &self.topology, &self.machine, |_| false);
+            .observe(&observation, &self.topology, &self.machine, |_| {
+                mapper_model::Sharing::Exclusive
+            });
         let profiles: Vec<&Profile> = self.characteriser.profiles().collect();
         let views: Vec<AppView<'_>> = self
             .apps

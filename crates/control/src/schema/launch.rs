@@ -202,7 +202,7 @@ pub struct LaunchReply {
     pub name: AppName,
     /// The CPUs it starts on.
     pub cpus: CpuSet,
-    /// How many of them it keeps: all but those that idle applications lend.
+    /// How many of them count for its team: all but those that idle applications lend; one, if it has to share them.
     pub cpu_count: u32,
     /// The most that it could get: how many CPUs the daemon can assign, without those that its own mask (taskset, a
     /// batch system) leaves out.
