@@ -195,6 +195,7 @@ fn who_has_to_share_does_so_on_every_cpu_that_it_may_use_and_is_not_measured() {
         assert_eq!((profile.samples, profile.performance), (0, None));
     }
     w.leave(AppId(3));
+    w.leave(AppId(4));
     w.intervals(5);
     assert!(
         w.apps
