@@ -158,8 +158,7 @@ fn check_apps(plan: &Plan, observation: &Observation, usable: &CpuSet, findings:
             }
         }
         let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
-        let placed = is_exclusive && planned.loan != Loan::Lends;
-        if placed && cpus.len() > most {
+        if planned.loan != Loan::Lends && cpus.len() > most {
             findings.warning(format!(
                 "has {} CPUs and asked for at most {most}",
                 cpus.len()

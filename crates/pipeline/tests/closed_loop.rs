@@ -189,6 +189,11 @@ fn who_has_to_share_does_so_on_every_cpu_that_it_may_use_and_is_not_measured() {
     let sets: Vec<String> = w.apps.iter().map(|a| a.effective.to_string()).collect();
     assert_eq!(sets[..3], ["0-1", "1", "0-1"]);
     assert_eq!(w.counts()[3], 1, "the most that it asked for");
+    let sentence = &w.last.apps[2].sentence;
+    assert!(
+        sentence.ends_with("more applications than CPUs: they share these"),
+        "{sentence}"
+    );
     w.intervals(5);
     for app in &w.apps {
         let profile = w.controller.profile(app.id).unwrap();
