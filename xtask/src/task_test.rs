@@ -20,6 +20,9 @@ use crate::{python, task_tidy, workspace};
 /// Lines of a failed stage's output that are shown; all of it is in its log.
 const SHOWN_LINES: usize = 150;
 
+/// Lines that are shown of each further stage that failed without naming a test.
+const SHOWN_WITHOUT_NAMES: usize = 25;
+
 /// Characters of the line that says where and why a test failed.
 const LONGEST_PLACE: usize = 400;
 
@@ -83,14 +86,18 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     if let Some((stage, output)) = failed.first() {
         let printed = Failures::of(output).printed;
         let shown = if printed.is_empty() { output } else { &printed };
-        println!("\n---- {} ----\n{}", stage.title(), tail(shown));
+        println!("\n---- {} ----\n{}", stage.title(), tail(shown, SHOWN_LINES));
         println!("(all output is in {})", logs.display());
     }
     println!();
-    for (stage, output) in &failed {
+    for (index, (stage, output)) in failed.iter().enumerate() {
         println!("FAILED: {}", stage.title());
-        for test in Failures::of(output).tests {
+        let tests = Failures::of(output).tests;
+        for test in &tests {
             println!("  {test}");
+        }
+        if tests.is_empty() && index > 0 {
+            println!("{}", tail(output, SHOWN_WITHOUT_NAMES));
         }
     }
     let all = Stage::value_variants().iter();
@@ -278,6 +285,10 @@ impl Failures {
         let mut is_open = false;
         let mut lines = output.lines().peekable();
         while let Some(line) = lines.next() {
+            // Of a test in the guest.
+            if let Some(test) = line.strip_prefix("not ok ") {
+                failures.tests.push(test.to_owned());
+            }
             let heading = line.strip_prefix("---- ");
             if let Some(test) = heading.and_then(|rest| rest.strip_suffix(" stdout ----")) {
                 is_open = true;
@@ -324,9 +335,9 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-fn tail(text: &str) -> String {
+fn tail(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    lines[lines.len().saturating_sub(most)..].join("\n")
 }
 
 #[cfg(test)]
@@ -377,6 +388,12 @@ mod tests {
         assert_eq!(tests, wanted);
         assert!(printed.starts_with("---- a::breaks") && !printed.contains("failures:"));
         assert!(printed.contains("\nassertion failed\n"), "{printed}");
+    }
+
+    #[test]
+    fn each_failed_test_of_the_guest_is_named_with_its_reason() {
+        let output = "ok a (1 s)\nnot ok b: no answer\n# a line of the journal\n1..2\n";
+        assert_eq!(Failures::of(output).tests, ["b: no answer"]);
     }
 
     #[test]

@@ -52,14 +52,17 @@ fn is_right_in_every_mode(
 
 #[test]
 fn processes_made_in_every_way_and_at_every_place_run_as_plainly() {
-    let program = Program::with_flags(Compiler::Gcc, "processes.c", &["-fopenmp", "-pthread"]);
-    for how in [
-        "fork", "exec", "exit", "vfork", "spawn", "clone", "clone_vm", "bare",
-    ] {
-        for place in ["before", "after", "beside", "within"] {
-            // A bare call leaves the C library's locks and threads as they were: beside a thread, a child may hang in it.
-            if place != "beside" || !["bare", "clone"].contains(&how) {
-                is_right_in_every_mode(&program, &[how, place], |managed| managed);
+    for compiler in COMPILERS {
+        let program = Program::with_flags(compiler, "processes.c", &["-fopenmp", "-pthread"]);
+        for how in [
+            "fork", "exec", "exit", "vfork", "spawn", "clone", "clone_vm", "bare",
+        ] {
+            for place in ["before", "after", "beside", "within"] {
+                // A bare call leaves the C library's locks and threads as they were: beside a thread, a child may hang
+                // in it.
+                if place != "beside" || !["bare", "clone"].contains(&how) {
+                    is_right_in_every_mode(&program, &[how, place], |managed| managed);
+                }
             }
         }
     }
@@ -67,37 +70,44 @@ fn processes_made_in_every_way_and_at_every_place_run_as_plainly() {
 
 #[test]
 fn a_child_made_by_a_bare_fork_while_the_shim_starts_threads_never_hangs() {
-    let program = Program::with_flags(Compiler::Gcc, "fork_at_start.c", &["-fopenmp", "-pthread"]);
-    is_right_in_every_mode(&program, &[], |managed| managed);
+    for compiler in COMPILERS {
+        let program = Program::with_flags(compiler, "fork_at_start.c", &["-fopenmp", "-pthread"]);
+        is_right_in_every_mode(&program, &[], |managed| managed);
+    }
 }
 
 #[test]
 fn system_calls_that_a_filter_refuses_change_no_result() {
-    let program = Program::new(Compiler::Gcc, "refused.c");
-    // After the first region.
-    is_right_in_every_mode(&program, &[], |managed| managed);
-    // Before the program starts, as by the launcher's parent.
-    let path = program.path.to_str().unwrap();
-    is_right_in_every_mode(&program, &[path], |managed| {
-        managed
-            .env("REFUSED", "1")
-            .env("LD_PRELOAD", "")
-            .env("THEN_PRELOAD", shim().to_str().unwrap())
-    });
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "refused.c");
+        // After the first region.
+        is_right_in_every_mode(&program, &[], |managed| managed);
+        // Before the program starts, as by the launcher's parent.
+        let path = program.path.to_str().unwrap();
+        is_right_in_every_mode(&program, &[path], |managed| {
+            managed
+                .env("REFUSED", "1")
+                .env("LD_PRELOAD", "")
+                .env("THEN_PRELOAD", shim().to_str().unwrap())
+        });
+    }
 }
 
 #[test]
 fn preloaded_libraries_beside_the_shim_may_come_before_and_after_it() {
-    let program = Program::with_flags(Compiler::Gcc, "processes.c", &["-fopenmp", "-pthread"]);
-    let library = program.dir.path().join("preloaded.so");
-    let library = Compiler::Gcc.compile("preloaded.c", &library, &["-fPIC", "-shared"]);
-    let (shim, library) = (shim(), library.to_str().unwrap().to_owned());
+    let shim = shim();
     let shim = shim.to_str().unwrap();
-    for order in [format!("{shim}:{library}"), format!("{library}:{shim}")] {
-        for place in ["after", "beside", "within"] {
-            is_right_in_every_mode(&program, &["fork", place], |managed| {
-                managed.env("LD_PRELOAD", &order)
-            });
+    for compiler in COMPILERS {
+        let program = Program::with_flags(compiler, "processes.c", &["-fopenmp", "-pthread"]);
+        let library = program.dir.path().join("preloaded.so");
+        let library = compiler.compile("preloaded.c", &library, &["-fPIC", "-shared"]);
+        let library = library.to_str().unwrap();
+        for order in [format!("{shim}:{library}"), format!("{library}:{shim}")] {
+            for place in ["after", "beside", "within"] {
+                is_right_in_every_mode(&program, &["fork", place], |managed| {
+                    managed.env("LD_PRELOAD", &order)
+                });
+            }
         }
     }
 }
