@@ -126,6 +126,8 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
     ])
     .without_at_need(&["BOTTLENECK", "FAIR", "FLOOR", "ON", "QOS"]);
     for app in apps {
+        let mut notes = vec![measured(app), app.sentence.clone()];
+        notes.retain(|note| !note.is_empty());
         table.row(
             [
                 Cell::styled(app.name.as_str(), Style::new().bold()),
@@ -138,7 +140,7 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
                 app.bottleneck.to_string().into(),
                 app.state.as_str().into(),
             ],
-            vec![measured(app), app.sentence.clone()],
+            notes,
         );
     }
     table.render(width)
@@ -159,6 +161,9 @@ fn performance(app: &AppStatus) -> Cell {
 }
 
 fn measured(app: &AppStatus) -> String {
+    if app.state == AppStatus::OUTLINED {
+        return String::new();
+    }
     let source = match &app.performance {
         Some(performance) => format!("in {} by {}", performance.unit, performance.source),
         None => "not measured yet".to_owned(),
@@ -218,6 +223,15 @@ pub(crate) fn teams_and_runtime(teams: TeamMode, by: &str, runtime: &RuntimeStat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples;
+
+    #[test]
+    fn of_another_users_application_nothing_is_said_that_is_not_known() {
+        let mut app = samples::status().apps.remove(0);
+        assert!(measured(&app).contains("teams"));
+        app.state = AppStatus::OUTLINED.to_owned();
+        assert_eq!(measured(&app), "");
+    }
 
     #[test]
     fn memory_is_reported_as_far_as_it_is_counted() {

@@ -9,13 +9,14 @@ use crate::requests::permit::Permit;
 use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
-    AppStatus, DaemonStatus, GivenReason, HeldUpChange, Partition, PartitionStatus, RuntimeState,
-    RuntimeStatus, Selection, SocketLayout, Status, StretchedInterval, TopologyStatus,
+    AppStatus, DaemonStatus, GivenReason, HeldUpChange, MemoryPolicy, Partition, PartitionStatus,
+    RuntimeState, RuntimeStatus, Selection, SocketLayout, Status, StretchedInterval,
+    TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
 use mapper_host::chain;
 use mapper_host::enforce::Standing;
-use mapper_model::{Loan, Reason};
+use mapper_model::{Bottleneck, Loan, Reason, TeamMode};
 
 /// The state of the daemon, the machine and the applications, as far as the user may see it.
 pub(crate) fn status(
@@ -93,8 +94,10 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
         performance: profile.and_then(|p| p.performance).map(Into::into),
         memory_traffic: profile.and_then(|p| p.memory),
         bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
+        teams: record.spec.teams,
         teams_by: record.provenance.teams_by.clone(),
         runtime: runtime_status(app),
+        memory: record.memory,
         partition: partition_status(app, machine),
         adopted: adoption.map(|adoption| adoption.target.clone()),
         reasons: share.map_or_else(Vec::new, |share| reasons(&share.explanation.reasons)),
@@ -137,8 +140,8 @@ pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<Partition
     Some(PartitionStatus { in_force, why_not })
 }
 
-/// Where the hardware threads are: sockets, divided by nodes where a socket has several.
-/// What any user may see of an application: what is visible without mapper, and its CPUs.
+/// What any user may see of an application: which it is, and what says how the machine is divided. `SECURITY.md` names
+/// the fields; the others are empty or have their default.
 fn outline(app: &App) -> AppStatus {
     let record = &app.record;
     let planned = record.planned.as_ref();
@@ -148,7 +151,7 @@ fn outline(app: &App) -> AppStatus {
         pid: record.first_process.pid,
         uid: record.uid,
         command: String::new(),
-        state: "another user's".to_owned(),
+        state: AppStatus::OUTLINED.to_owned(),
         cpus: app.effective.clone(),
         cpu_count: app.counted_cpus(),
         fair_cpus: planned.map_or(0, |planned| planned.share.fair),
@@ -163,11 +166,11 @@ fn outline(app: &App) -> AppStatus {
         floor: None,
         performance: None,
         memory_traffic: None,
-        bottleneck: mapper_model::Bottleneck::default(),
-        teams: record.spec.teams,
+        bottleneck: Bottleneck::default(),
+        teams: TeamMode::default(),
         teams_by: String::new(),
         runtime: RuntimeStatus::default(),
-        memory: record.memory,
+        memory: MemoryPolicy::default(),
         partition: None,
         adopted: None,
         reasons: Vec::new(),
@@ -256,7 +259,120 @@ fn count<T>(things: &[T]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::watch::Watches;
+    use crate::registry::app::{AppRecord, Lease, Standing as Placed};
+    use crate::registry::origin::{Adoption, Origin};
+    use crate::registry::page::Page;
+    use crate::registry::process::Process;
+    use crate::registry::provenance::Provenance;
     use mapper_abi::TeamsOff;
+    use mapper_control::schema::AdoptTarget;
+    use mapper_model::{
+        AppId, AppSpec, CpuRange, Explanation, PlannedApp, Qos, Share, Sharing, Strategy, Weight,
+    };
+
+    /// The sentences of `SECURITY.md` that say what the test below does.
+    const SHOWN: &str = "Of another user's application: number, name, user, process number, CPUs \
+                         and their count, borrowed CPUs, fair share, promise, weight, minimum and \
+                         maximum of CPUs. Not";
+
+    /// An application of which everything is known.
+    fn filled() -> App {
+        let mut spec = AppSpec::named("fft".parse().unwrap());
+        spec.qos = Qos::new(0.8).unwrap();
+        spec.weight = Weight::new(2.0).unwrap();
+        spec.cpus = CpuRange::new(2, Some(6)).unwrap();
+        spec.teams = TeamMode::Follow;
+        let planned = PlannedApp {
+            app: AppId(7),
+            name: spec.name.clone(),
+            cpus: "0-3".parse().unwrap(),
+            loan: Loan::Borrows {
+                cpus: "3".parse().unwrap(),
+            },
+            strategy: Strategy::Spread,
+            share: Share {
+                app: AppId(7),
+                cpus: 4,
+                sharing: Sharing::Exclusive,
+                by_node: None,
+                fair: 5,
+                floor: Some(1e9),
+                spare: 1,
+                norm_eff: Some(0.9),
+                state: "steady".to_owned(),
+                explanation: Explanation {
+                    before: 4,
+                    after: 4,
+                    reasons: vec![Reason::Steady],
+                },
+            },
+            sentence: "steady".to_owned(),
+        };
+        let process = Process {
+            pid: 11,
+            started_ticks: 4,
+        };
+        let origin = Origin::Adopted(Adoption {
+            target: AdoptTarget::Pid(11),
+            by: 1000,
+        });
+        let record = AppRecord {
+            command: "fft 3".to_owned(),
+            provenance: Provenance {
+                teams_by: "rule 2".to_owned(),
+                ..Provenance::default()
+            },
+            memory: MemoryPolicy::Interleave,
+            partition: Partition::Isolated,
+            standing: Placed::Managed,
+            planned: Some(planned),
+            own_mask: Some("0-5".parse().unwrap()),
+            ..AppRecord::new(AppId(7), spec, origin, 1000, process, 0)
+        };
+        let mut app = App::new(record, Lease::Ended, Watches::default());
+        app.page = Some(Page::create().unwrap());
+        app.effective = "0-3".parse().unwrap();
+        app
+    }
+
+    #[test]
+    fn another_user_gets_of_an_application_what_security_md_names_and_no_more() {
+        let security = include_str!("../../../SECURITY.md");
+        let security: Vec<&str> = security.split_whitespace().collect();
+        assert!(security.join(" ").contains(SHOWN), "{SHOWN}");
+        // Every field by name: a new one is decided on here, and named in SECURITY.md if it is shown.
+        let shown = AppStatus {
+            id: AppId(7),
+            name: "fft".parse().unwrap(),
+            pid: 11,
+            uid: 1000,
+            cpus: "0-3".parse().unwrap(),
+            cpu_count: 4,
+            borrowed: Some("3".parse().unwrap()),
+            fair_cpus: 5,
+            qos: Qos::new(0.8).unwrap(),
+            weight: Weight::new(2.0).unwrap(),
+            min_cpus: 2,
+            max_cpus: Some(6),
+            // Not shown.
+            command: String::new(),
+            state: "another user's".to_owned(),
+            floor: None,
+            performance: None,
+            memory_traffic: None,
+            bottleneck: Bottleneck::None,
+            teams: TeamMode::Fixed,
+            teams_by: String::new(),
+            runtime: RuntimeStatus::default(),
+            memory: MemoryPolicy::Keep,
+            partition: None,
+            adopted: None,
+            reasons: Vec::new(),
+            sentence: String::new(),
+        };
+        assert_eq!(outline(&filled()), shown);
+    }
 
     #[test]
     fn what_the_shim_reports_is_a_note_each() {

@@ -181,7 +181,7 @@ impl SocketLayout {
     }
 }
 
-/// One application.
+/// One application. Of another user's, what that user alone may see is empty or has its default.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AppStatus {
@@ -197,7 +197,7 @@ pub struct AppStatus {
     pub uid: u32,
     /// Its command line.
     pub command: String,
-    /// What the policy does with it, in a word or two (`steady`, `exploring`).
+    /// What the policy does with it, in a word or two (`steady`, `exploring`), or `another user's`.
     pub state: String,
     /// The CPUs it holds.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -254,6 +254,11 @@ pub struct AppStatus {
     pub reasons: Vec<GivenReason>,
     /// The reasons in one plain sentence.
     pub sentence: String,
+}
+
+impl AppStatus {
+    /// Its state where it is another user's.
+    pub const OUTLINED: &str = "another user's";
 }
 
 /// A performance with its unit.
