@@ -24,7 +24,10 @@ pub(crate) mod tarball;
 pub(crate) mod wheel;
 
 pub(crate) use contents::Use;
-use contents::{VERSION, crates, install_book, install_documents, source_date, strip, write};
+use contents::{
+    LICENCES, SBOM, VERSION, install_book, install_crates, install_documents, source_date, strip,
+    write,
+};
 
 /// What of `deploy/debian` lies beside the tree when it is packed.
 const BESIDE: [&str; 6] = [
@@ -172,12 +175,8 @@ fn pack(built: &Path, use_of: Use, revision: NonZeroU32, out: &Path) -> anyhow::
         ),
     )?;
     texts.push(changelog);
-    if use_of == Use::Anybody {
-        let third_party = doc.join("third-party-licences.txt");
-        copy(&crates("licences.hbs")?, &third_party)?;
-        copy(&crates("sbom.hbs")?, &doc.join("sbom.cdx.json"))?;
-        texts.push(third_party);
-    }
+    texts.extend(install_crates(LICENCES, use_of, &doc)?);
+    install_crates(SBOM, use_of, &doc)?;
     output(Command::new("gzip").args(["-9", "-n"]).args(texts))?;
     let overrides = shipped.join("lintian-overrides");
     let overrides = fs::read_to_string(&overrides)?;

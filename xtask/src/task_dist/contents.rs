@@ -1,4 +1,4 @@
-//! What a Debian package and a wheel have in common: documents, licences, stripped files, one date.
+//! What all packages have in common: documents, licences, the list of crates, stripped files, one date.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,32 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Who a package is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// It has the licences of everything in it.
+    /// It has the list of its crates and the licences of everything in it.
     Anybody,
-    /// It has not, since the program that lists them takes minutes to build.
+    /// It has neither, since the program that lists them takes minutes to build.
     Tests,
 }
 
+/// What lists the crates: a template of `deploy/debian`, and the name of what comes of it.
+pub(super) const LICENCES: (&str, &str) = ("licences.hbs", "third-party-licences.txt");
+pub(super) const SBOM: (&str, &str) = ("sbom.hbs", "sbom.cdx.json");
+
+/// Lists all crates that mapper is built from in the folder `to`; gives the file, if packages of this use have it.
+pub(super) fn install_crates(
+    (template, name): (&str, &str),
+    use_of: Use,
+    to: &Path,
+) -> anyhow::Result<Option<PathBuf>> {
+    if use_of == Use::Tests {
+        return Ok(None);
+    }
+    let to = to.join(name);
+    put(&crates(template)?, &to, 0o644)?;
+    Ok(Some(to))
+}
+
 /// All crates that mapper is built from, by a template of `deploy/debian`, listed once for each `Cargo.lock`.
-pub(super) fn crates(template: &str) -> anyhow::Result<PathBuf> {
+fn crates(template: &str) -> anyhow::Result<PathBuf> {
     let root = workspace::root();
     let lock = fs::read(root.join("Cargo.lock")).context("read Cargo.lock")?;
     let name = format!("{template}-{:x}", Sha256::digest(lock));
@@ -67,6 +85,17 @@ pub(super) fn strip(path: &Path) -> anyhow::Result<()> {
     strip.args(["--enable-deterministic-archives", how]);
     strip.args(["--remove-section=.comment", "--remove-section=.note"]);
     output(strip.arg(path)).map(drop)
+}
+
+/// Copies a file, or what a link leads to, and gives it this mode.
+pub(super) fn put(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::create_dir_all(to.parent().unwrap_or(to))?;
+    fs::copy(from, to)?;
+    Ok(fs::set_permissions(
+        to,
+        std::fs::Permissions::from_mode(mode),
+    )?)
 }
 
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -10,7 +10,9 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use fs_err as fs;
 
-use super::contents::{PROGRAMS, Use, crates, install_documents, strip, write};
+use super::contents::{
+    LICENCES, PROGRAMS, SBOM, Use, install_crates, install_documents, put, strip, write,
+};
 use super::old_glibc::{HWLOC_LICENCE, HWLOC_SOURCE};
 use crate::environment;
 use crate::task_install::SONAME;
@@ -38,6 +40,8 @@ pub(super) struct Folders {
     /// What becomes `PREFIX`.
     pub(super) prefix: PathBuf,
     pub(super) licences: PathBuf,
+    /// Of the list of crates.
+    pub(super) sbom: PathBuf,
 }
 
 /// Puts everything that was built in the folder `built` in its place, ready to run; gives the oldest glibc that will do.
@@ -65,10 +69,8 @@ pub(super) fn lay_out(built: &Path, use_of: Use, folders: &Folders) -> anyhow::R
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         put(&root.join(name), &licences.join(name), 0o644)?;
     }
-    if use_of == Use::Anybody {
-        let third_party = licences.join("third-party-licences.txt");
-        put(&crates("licences.hbs")?, &third_party, 0o644)?;
-    }
+    install_crates(LICENCES, use_of, licences)?;
+    install_crates(SBOM, use_of, &folders.sbom)?;
     let mut bundled = String::new();
     for library in needed(&files, built)? {
         let origin = match library.path.starts_with(built) {
@@ -101,17 +103,6 @@ pub(super) fn lay_out(built: &Path, use_of: Use, folders: &Folders) -> anyhow::R
         oldest = oldest.max(Glibc::needed_by(path)?);
     }
     Ok(oldest)
-}
-
-/// Copies a file, or what a link leads to, and gives it this mode.
-pub(super) fn put(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::create_dir_all(to.parent().unwrap_or(to))?;
-    fs::copy(from, to)?;
-    Ok(fs::set_permissions(
-        to,
-        std::fs::Permissions::from_mode(mode),
-    )?)
 }
 
 /// A library as the loader finds it here.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use fs_err as fs;
 
-use super::contents::{Use, VERSION, install_book, source_date, write};
-use super::relocatable::{Folders, LIBRARIES, lay_out, put};
+use super::contents::{Use, VERSION, install_book, put, source_date, write};
+use super::relocatable::{Folders, LIBRARIES, lay_out};
 use crate::task_install::SONAME;
 use crate::workspace::{self, output};
 
@@ -48,10 +48,12 @@ pub(crate) fn pack(built: &Path, use_of: Use, out: &Path) -> anyhow::Result<Path
     let work = tempfile::tempdir_in(out)?;
     let name = format!("mapper-{VERSION}-linux-{}", std::env::consts::ARCH);
     let tree = work.path().join(&name);
+    let documents = tree.join("share/doc/mapper");
     let folders = Folders {
         programs: tree.join("bin"),
         prefix: tree.clone(),
-        licences: tree.join("share/doc/mapper"),
+        licences: documents.clone(),
+        sbom: documents,
     };
     let glibc = lay_out(built, use_of, &folders)?.minor;
     write(&tree.join("share/mapper/glibc"), &format!("2.{glibc}\n"))?;

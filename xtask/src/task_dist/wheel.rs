@@ -10,8 +10,8 @@ use std::process::Command;
 use anyhow::Context as _;
 use fs_err as fs;
 
-use super::contents::{Use, VERSION, source_date, write};
-use super::relocatable::{Folders, lay_out, put};
+use super::contents::{Use, VERSION, put, source_date, write};
+use super::relocatable::{Folders, lay_out};
 use crate::environment;
 use crate::workspace::{self, output};
 
@@ -34,6 +34,8 @@ pub(crate) fn pack(built: &Path, use_of: Use, out: &Path) -> anyhow::Result<Path
         programs: data.join("scripts"),
         prefix: data.join("data"),
         licences: info.join("licenses"),
+        // Where PEP 770 has it.
+        sbom: info.join("sboms"),
     };
     let glibc = lay_out(built, use_of, &folders)?.minor;
     let tag = format!("py3-none-manylinux_2_{glibc}_{}", std::env::consts::ARCH);
