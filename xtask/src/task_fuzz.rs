@@ -37,6 +37,10 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         command.env("RUSTFLAGS", "-A warnings");
         command
     };
+    // `cargo fuzz` has no --locked.
+    let mut fetch = workspace::cargo();
+    fetch.args(["fetch", "--quiet", "--locked"]);
+    run_shown(fetch.args(["--manifest-path", "fuzz/Cargo.toml"]))?;
     let listed = output(&mut command("list"))?;
     let all: Vec<&str> = listed.lines().collect();
     for name in &args.targets {

@@ -29,7 +29,8 @@ fn write_program(path: &Path) {
 fn built() -> tempfile::TempDir {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(checkout());
-    succeed(cargo.args(["build", "--quiet", "--package", "mapper-client-c"]));
+    cargo.args(["build", "--quiet", "--locked"]);
+    succeed(cargo.args(["--package", "mapper-client-c"]));
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| checkout().join("target"), PathBuf::from);
     let folder = tempfile::tempdir().unwrap();

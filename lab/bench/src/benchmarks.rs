@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = SystemTime::now();
     let mut command = workspace::cargo();
-    command.args(["bench", "--package", "mapper-benches", "--benches", "--"]);
+    command.args(["bench", "--locked", "--package", "mapper-benches"]);
+    command.args(["--benches", "--"]);
     if args.quick {
         command.arg("--quick");
     }
