@@ -9,7 +9,7 @@ mod private_daemon;
 use mapper_control::schema::{LaunchRequest, MemoryPolicy, Partition, Wishes};
 use mapper_model::AppName;
 use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -117,25 +117,40 @@ fn no_damaged_state_ends_a_start_or_loses_a_program() {
 }
 
 /// Every call of the kernel by which the daemon changes anything: files of the state, sockets, threads, masks, memory.
-const OPERATIONS: [&str; 12] = [
+/// Those with a `?` are not on every architecture.
+const OPERATIONS: [&str; 16] = [
+    "?open",
     "openat",
     "write",
     "renameat",
     "linkat",
     "unlinkat",
-    "mkdirat",
-    "fchmod",
+    "?mkdir",
+    "?chmod",
+    "?unlink",
+    "flock",
     "bind",
+    "listen",
     "clone3",
     "sched_setaffinity",
     "memfd_create",
     "ftruncate",
 ];
 
+/// The state is written here, and then takes the place of the one before.
+const NEW_STATE: &str = "state/state.json.new";
+
 /// Everything that is done to control groups: the call, and the file of a group; of its directory, if there is none.
-const GROUP_OPERATIONS: [(&str, &str); 8] = [
+const GROUP_OPERATIONS: [(&str, &str); 15] = [
     ("mkdirat", ""),
     ("unlinkat", ""),
+    ("openat2", ""),
+    ("openat2", "cgroup.procs"),
+    ("openat2", SUBTREE),
+    ("openat2", "cpuset.cpus"),
+    ("openat2", "cpuset.mems"),
+    ("openat2", "cpuset.cpus.exclusive"),
+    ("openat2", "cpuset.cpus.partition"),
     ("write", "cgroup.procs"),
     ("write", SUBTREE),
     ("write", "cpuset.cpus"),
@@ -143,6 +158,9 @@ const GROUP_OPERATIONS: [(&str, &str); 8] = [
     ("write", "cpuset.cpus.exclusive"),
     ("write", "cpuset.cpus.partition"),
 ];
+
+/// What `strace` writes.
+const TRACE: &str = "trace";
 
 const SUBTREE: &str = "cgroup.subtree_control";
 
@@ -155,12 +173,21 @@ const EFFECTS_ON_GROUPS: [&str; 5] = [
     "error=ENOSPC",
 ];
 
+/// Which files it is done to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum File {
+    Any,
+    /// This one of the daemon's directory.
+    Own(&'static str),
+    /// This one of every control group.
+    OfGroups(&'static str),
+}
+
 /// Where and how something fails.
 #[derive(Debug)]
 struct Point {
     call: &'static str,
-    /// Of control groups; any file without.
-    file: Option<&'static str>,
+    file: File,
     effect: &'static str,
     /// The how manyth such call of a thread.
     when: u64,
@@ -172,15 +199,17 @@ fn points() -> Vec<Point> {
     let few = Daemon::groups().is_some() && std::env::var_os("MAPPER_INJECTED").is_none();
     let calls = OPERATIONS.iter().flat_map(|call| {
         let effects = EFFECTS.iter();
-        effects.map(|effect| (*call, None, *effect))
+        effects.map(|effect| (*call, File::Any, *effect))
     });
-    // The event loop wakes itself by writing to its own eventfd, which never fails, and panics if it does.
+    // The event loop wakes itself by writing to its own eventfd, which never fails, and panics if it does. So writes fail
+    // at files only.
     let calls = calls.filter(|(call, _, effect)| (*call, *effect) != ("write", "error=EIO"));
-    let calls = calls.filter(|_| !few);
+    let of_state = EFFECTS.map(|effect| ("write", File::Own(NEW_STATE), effect));
+    let calls = calls.chain(of_state).filter(|_| !few);
     let on_groups = GROUP_OPERATIONS.iter().flat_map(|(call, file)| {
         let effects = EFFECTS_ON_GROUPS.iter();
         let effects = effects.take(if few { EFFECTS.len() } else { usize::MAX });
-        effects.map(|effect| (*call, Some(*file), *effect))
+        effects.map(|effect| (*call, File::OfGroups(file), *effect))
     });
     let on_groups = on_groups.filter(|_| Daemon::groups().is_some());
     let each = on_groups.chain(calls).flat_map(|(call, file, effect)| {
@@ -195,26 +224,40 @@ fn points() -> Vec<Point> {
 }
 
 impl Point {
-    /// The daemon under `strace`, which makes this call fail or ends the daemon there. `next` is the application that is
-    /// launched next.
-    fn command(&self, next: u64) -> Command {
+    /// The daemon of this directory under `strace`, which makes this call fail or ends the daemon there. `next` is the
+    /// application that is launched next.
+    fn command(&self, dir: &Path, next: u64) -> Command {
         let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-o", "/dev/null"]);
+        command.args(["-f", "-qq", "-o"]).arg(dir.join(TRACE));
         command.args(["-e", &format!("trace={}", self.call)]);
         let Self {
             call, effect, when, ..
         } = self;
         command.args(["-e", &format!("inject={call}:{effect}:when={when}")]);
-        if let (Some(file), Some(groups)) = (self.file, Daemon::groups()) {
-            let of_apps = (1..next + 4).map(|app| groups.join(format!("app-{app}")));
-            for group in of_apps.chain([groups.clone()]) {
-                // Without the slash at the end.
-                let path = group.join(file).components().collect::<PathBuf>();
-                command.arg("-P").arg(path);
-            }
+        for path in self.paths(dir, next) {
+            command.arg("-P").arg(path);
         }
         command.arg(Daemon::command().get_program());
         command
+    }
+
+    /// The files to which its call fails, as `strace` compares them; none: all.
+    fn paths(&self, dir: &Path, next: u64) -> Vec<PathBuf> {
+        match (self.file, Daemon::groups()) {
+            (File::Own(file), _) => vec![dir.join(file)],
+            // It compares the words that a call is given: here the name below a group that is open.
+            (File::OfGroups(file), Some(_)) if self.call == "openat2" && !file.is_empty() => {
+                vec![file.into()]
+            }
+            (File::OfGroups(file), Some(groups)) => {
+                let of_apps = (1..next + 4).map(|app| groups.join(format!("app-{app}")));
+                let all = of_apps.chain([groups.clone()]);
+                // Without the slash at the end.
+                all.map(|group| group.join(file).components().collect())
+                    .collect()
+            }
+            (File::Any, _) | (File::OfGroups(_), None) => Vec::new(),
+        }
     }
 }
 
@@ -263,17 +306,17 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
     let mut daemon = Daemon::start();
     let mut running = vec![launch(&daemon, "first")];
     let mut newest = running[0].launched.reply.app.0;
-    let (mut ended, mut refused) = (0, 0);
+    let (mut ended, mut refused, mut unused) = (0, 0, Vec::new());
     let points = points();
     for point in &points {
         daemon.child.kill().unwrap();
         daemon.child.wait().unwrap();
-        if point.file == Some(SUBTREE) {
+        if point.file == File::OfGroups(SUBTREE) {
             // The daemon writes the file only where the controller is off.
             let file = Daemon::groups().unwrap().join(SUBTREE);
             std::fs::write(file, "-cpuset").unwrap();
         }
-        let command = point.command(newest + 1);
+        let command = point.command(daemon.dir.path(), newest + 1);
         daemon.child = Daemon::spawn(command, daemon.dir.path(), &["--interval", "50ms"]);
         let answers = |daemon: &Daemon| {
             let client = daemon.try_client();
@@ -291,7 +334,8 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
         running.extend(second);
         drop(short);
         std::thread::sleep(Duration::from_millis(60));
-        ended += usize::from(!answers(&daemon));
+        let alive = answers(&daemon);
+        ended += usize::from(!alive);
         let strace = daemon.child.id();
         let children = format!("/proc/{strace}/task/{strace}/children");
         let children = std::fs::read_to_string(children).unwrap_or_default();
@@ -303,6 +347,10 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
             let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
         }
         daemon.child.wait().unwrap();
+        // Of a call that failed it says so.
+        if alive && !private_daemon::text(&daemon.dir.path().join(TRACE)).contains("INJECTED") {
+            unused.push(point);
+        }
         daemon.start_again();
         assert_whole(&daemon, &running, &format!("{point:?}"));
         if Daemon::groups().is_some() {
@@ -313,7 +361,7 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
     }
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
     println!(
-        "{} points: {ended} ended the daemon, {refused} launches refused; taken over after each",
+        "{} points: {ended} ended the daemon, {refused} launches refused; taken over after each; never called: {unused:?}",
         points.len()
     );
 }
