@@ -2,7 +2,8 @@
 //! median and a second at most, every interval is decided, and memory stays small.
 //!
 //! Each of several users floods with connections, calls, launches, ends, threads, pages, leases, long command lines and
-//! refused calls; one of them by a range of subordinate uids. Nobody reads the log.
+//! refused calls; one of them by a range of subordinate uids. Nobody reads the log. Another user's program waits for a file
+//! system that does not answer (FUSE); in the guest its own tests see to that.
 //!
 //! `MAPPER_FLOOD_USERS` and `MAPPER_FLOOD_SECONDS` set the size, `MAPPER_FLOOD_ONLY` chooses floods by name, and
 //! `--nocapture` shows the figures. It takes root.
@@ -14,6 +15,7 @@ mod private_daemon;
 use mapper_control::schema::{LaunchRequest, Status, Wishes};
 use mapper_control::{Client, ClientError, Launched};
 use mapper_model::AppName;
+use private_daemon::launcher::Made;
 use private_daemon::scrape::{GET, scrape, value};
 use private_daemon::{Daemon, PATIENCE, Program, eventually};
 use rustix::thread::set_thread_res_uid;
@@ -182,6 +184,26 @@ fn honest(socket: &Path) {
     }
 }
 
+/// Launches a program that goes on, and then waits for the file system that it is on, once it reads a line.
+fn hung(socket: &Path) {
+    let folder = PathBuf::from(std::env::var_os("FOLDER").unwrap());
+    let mut command = Command::new(folder.join("program"));
+    command.arg(folder.join("data")).stdout(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let mut program = Program { child };
+    wait_until_ready(&mut program.child);
+    let _lease = try_launch(socket, &program, &["hung"]).unwrap();
+    println!("ready");
+    program.child.wait().unwrap();
+}
+
+/// Until it says so; what the test harness says stands before it.
+fn wait_until_ready(child: &mut Child) {
+    let output = child.stdout.as_mut().unwrap();
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.ends_with("ready")), "it never is");
+}
+
 /// Times that this machine is slower than one on which the goals hold.
 fn slower() -> u32 {
     u32::try_from(number("MAPPER_FLOOD_SLOWER", 1)).unwrap()
@@ -229,6 +251,13 @@ fn another_process() {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     match &what[..] {
         "honest" => honest(&socket),
+        "hung" => return hung(&socket),
+        // Becomes the server, which so ends with the test, too.
+        "file-system" => {
+            let named = |name| std::env::var_os(name).unwrap();
+            let [server, folder, hung] = ["HANGS", "FOLDER", "HUNG"].map(named);
+            panic!("{}", Command::new(server).args([folder, hung]).exec());
+        }
         "many-threads" => {
             let idle = |_| {
                 thread::Builder::new()
@@ -308,6 +337,8 @@ struct Flooded {
     socket: PathBuf,
     metrics: PathBuf,
     pid: u32,
+    /// Ended before the daemon, which then waits for no file of it.
+    hanging: Option<Hanging>,
     private: Option<Daemon>,
 }
 
@@ -315,12 +346,17 @@ impl Flooded {
     fn start() -> Self {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from);
         let [socket, metrics] = ["MAPPER_FLOOD_SOCKET", "MAPPER_FLOOD_METRICS"].map(named);
+        let hanging = match socket {
+            None => Hanging::mount(),
+            Some(_) => None,
+        };
         let private = socket.is_none().then(daemon);
         let here = |name| private.as_ref().unwrap().dir.path().join(name);
         let mut flooded = Self {
             socket: socket.unwrap_or_else(|| here("s")),
             metrics: metrics.unwrap_or_else(|| here("metrics")),
             pid: 0,
+            hanging,
             private,
         };
         flooded.pid = flooded.status().daemon.pid;
@@ -348,6 +384,85 @@ impl Flooded {
 struct Intervals {
     ended: u64,
     each: Duration,
+}
+
+/// A file system in the mounts of this thread and of what it starts, and a program on it. Both end with this, and with
+/// this process, whatever ends that.
+struct Hanging {
+    server: Child,
+    program: Option<Child>,
+    folder: tempfile::TempDir,
+    _made: [Made; 2],
+}
+
+impl Hanging {
+    /// Nothing on a machine that has no FUSE.
+    fn mount() -> Option<Self> {
+        let fuse = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse");
+        if let Err(error) = fuse {
+            eprintln!("left out: a file system that does not answer: /dev/fuse: {error}");
+            return None;
+        }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+        let private = Command::new("mount")
+            .args(["--make-rprivate", "/"])
+            .status();
+        assert!(private.unwrap().success(), "mount --make-rprivate /");
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guest/programs");
+        let made = ["hangs.c", "hung.c"].map(|source| {
+            let mut compiler = Command::new("gcc");
+            Made::of(compiler.arg("-pthread"), &programs.join(source))
+        });
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let mut server = itself("file-system", Path::new(""));
+        server.env("HANGS", made[0].program());
+        server.env("HUNG", made[1].program());
+        server.env("FOLDER", folder.path()).stdout(Stdio::piped());
+        let mut hanging = Self {
+            server: server.spawn().unwrap(),
+            program: None,
+            folder,
+            _made: made,
+        };
+        wait_until_ready(&mut hanging.server);
+        Some(hanging)
+    }
+
+    /// Launches the program as a user, and lets it wait for ever.
+    fn hang(&mut self, socket: &Path, uid: u32) {
+        let mut program = itself("hung", socket);
+        program.env("FOLDER", self.folder.path()).uid(uid).gid(uid);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let program = self.program.insert(program.spawn().unwrap());
+        wait_until_ready(program);
+        let stop = rustix::process::Signal::STOP;
+        rustix::process::kill_process(private_daemon::pid(&self.server), stop).unwrap();
+        let mut input = program.stdin.take().unwrap();
+        input.write_all(b"go\n").unwrap();
+    }
+
+    fn assert_hangs(&mut self) {
+        let ended = self.program.as_mut().unwrap().try_wait().unwrap();
+        assert_eq!(ended, None, "the program does not hang");
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // The file system ends with its server, and processes that wait for it continue.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        if let Some(program) = &mut self.program {
+            drop(program.stdin.take());
+            let _ = program.wait();
+        }
+        let folder = self.folder.path();
+        let _ = Command::new("umount").arg("--lazy").arg(folder).status();
+    }
 }
 
 /// How long its thread that decides has waited for a CPU.
@@ -481,8 +596,11 @@ fn whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decide
     let duration = Duration::from_secs(number("MAPPER_FLOOD_SECONDS", 3));
     // On a slow machine; whose CPUs those who flood have there is `MAPPER_FLOOD_CPUS`.
     let slower = slower();
-    let daemon = Flooded::start();
+    let mut daemon = Flooded::start();
     let socket = daemon.socket.clone();
+    if let Some(hanging) = &mut daemon.hanging {
+        hanging.hang(&socket, FIRST_USER + users + 1);
+    }
     let there = daemon.status().apps.len();
     let session = std::fs::read_to_string(format!("/proc/{}/autogroup", daemon.pid));
     let weighed = session.is_ok_and(|session| session.trim_end().ends_with("nice -20"));
@@ -530,6 +648,9 @@ fn whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decide
     }
     drop(flood);
     let beside = another.end();
+    if let Some(hanging) = &mut daemon.hanging {
+        hanging.assert_hangs();
+    }
     eprintln!(
         "{users} users, {duration:?}: status {longest:.1?} at most; {beside}; {} intervals, {gap:.1?} apart and {late:.1?} late at most, of \
          {:.1?}; {apps} applications at most; memory {} MiB before, {} at most",

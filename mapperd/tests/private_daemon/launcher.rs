@@ -70,6 +70,10 @@ impl Made {
             _folder: folder,
         }
     }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
 }
 
 /// A program that was launched and waits for a line.
