@@ -82,7 +82,7 @@ fn what_is_known_of_a_program_counts_at_once_for_the_next_run_of_its_build_and_o
         let apps: Vec<AppId> = programs
             .map(|(serial, build)| {
                 world.arrive_with(amdahl(serial), |app| {
-                    app.spec.build = Some(BuildKey(build));
+                    app.spec.build = Some(BuildKey { build, command: 0 });
                     // The same two names each time.
                     app.spec.name = AppName::new(&format!("p{}", u8::from(serial > 0.0))).unwrap();
                     app.busy = Some(amdahl(serial));
@@ -97,6 +97,35 @@ fn what_is_known_of_a_program_counts_at_once_for_the_next_run_of_its_build_and_o
     assert_eq!(run([1, 2], 30), [4, 4]);
     assert_eq!(run([1, 2], 1), [6, 2]);
     assert_eq!(run([3, 4], 1), [4, 4]);
+}
+
+#[test]
+fn what_is_known_of_the_same_command_goes_before_what_is_known_of_another_one_of_the_same_build() {
+    let mut world = World::new(POLICY, machine(1, 8, 1));
+    // One build, whose programs scale by what they were given to do.
+    let mut run = |commands: [u64; 2], intervals| {
+        let programs = [0.0, 0.6].into_iter().zip(commands);
+        let apps: Vec<AppId> = programs
+            .map(|(serial, command)| {
+                world.arrive_with(amdahl(serial), |app| {
+                    app.spec.build = Some(BuildKey { build: 7, command });
+                    app.busy = Some(amdahl(serial));
+                })
+            })
+            .collect();
+        let at_first = world.counts();
+        world.intervals(intervals);
+        apps.into_iter().for_each(|app| world.leave(app));
+        at_first
+    };
+    assert_eq!(run([1, 2], 30), [4, 4]);
+    assert_eq!(run([1, 2], 1), [6, 2]);
+    // Nothing is known of these: both are taken for the one that left last.
+    assert_eq!(run([3, 4], 30), [4, 4]);
+    for command in 5..70 {
+        run([command, command], 0);
+    }
+    assert_eq!(run([1, 2], 1), [4, 4], "it is forgotten");
 }
 
 #[test]

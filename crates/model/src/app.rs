@@ -243,10 +243,14 @@ impl fmt::Display for AppName {
     }
 }
 
-/// A hash of a user and a build of a program; of an interpreter the command counts, too.
+/// A build of a program, and how it was started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct BuildKey(pub u64);
+pub struct BuildKey {
+    /// A hash of a user and a build; of an interpreter the command counts, too.
+    pub build: u64,
+    /// A hash of the command: the same build may scale otherwise with other arguments.
+    pub command: u64,
+}
 
 /// By what another run of the same program is known.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -256,6 +260,16 @@ pub enum ProgramKey {
     Build(BuildKey),
     /// The name of the application, where no build is known.
     Name(AppName),
+}
+
+impl ProgramKey {
+    /// Whether it is the same program, started by whatever command.
+    pub fn is_same_program(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Build(one), Self::Build(another)) => one.build == another.build,
+            _ => self == other,
+        }
+    }
 }
 
 /// The wishes and the promise of one application.

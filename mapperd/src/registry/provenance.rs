@@ -36,13 +36,20 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// The same for one user, for policies. A daemon that was built by another compiler may get another key, and learns
-    /// anew.
-    pub(crate) fn key(&self, uid: u32) -> BuildKey {
-        let mut hasher = DefaultHasher::new();
-        (uid, self).hash(&mut hasher);
-        BuildKey(hasher.finish())
+    /// The same for one user and this command, for policies. A daemon that was built by another compiler may get another
+    /// key, and learns anew.
+    pub(crate) fn key(&self, uid: u32, command: &str) -> BuildKey {
+        BuildKey {
+            build: hash(&(uid, self)),
+            command: hash(command),
+        }
     }
+}
+
+fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What an earlier run of the same program has shown.

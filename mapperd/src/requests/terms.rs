@@ -98,7 +98,7 @@ pub(crate) fn settle(
     Settlement {
         spec: AppSpec {
             name: wishes.name.clone(),
-            build: build.map(|build| build.key(peer.uid)),
+            build: build.map(|build| build.key(peer.uid, &request.command)),
             qos: qos.unwrap_or_default(),
             weight: wishes.weight,
             cpus: wishes.cpus,

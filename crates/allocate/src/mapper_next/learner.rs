@@ -75,13 +75,15 @@ pub(crate) enum Knowledge {
 }
 
 impl Learner {
-    /// Meets an application and recalls an earlier run of the same program.
+    /// Meets an application and recalls the last run of the same program: of those with the same command, if there are.
     pub(crate) fn meet(&mut self, app: &AppView<'_>, earlier: &[Earlier]) {
         if self.program.is_some() {
             return;
         }
         let program = app.spec.program();
-        let known = earlier.iter().find(|e| e.program == program);
+        let same_command = earlier.iter().find(|e| e.program == program);
+        let same_program = |e: &&Earlier| e.program.is_same_program(&program);
+        let known = same_command.or_else(|| earlier.iter().rev().find(same_program));
         self.program = Some(program);
         if let Some(known) = known {
             self.recalled = known.split.reference;
@@ -226,7 +228,9 @@ impl Learner {
         // parallel rate, unless that has been so for long and everywhere.
         let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
         let mut all = own.points.iter().chain(&own.reference);
-        if all.any(parallel) || self.earlier.is_some() || self.tallies.seconds() < SERIAL_S {
+        let was_parallel = |earlier: &Split| earlier.points.iter().any(parallel);
+        let has_been = all.any(parallel) || self.earlier.as_ref().is_some_and(was_parallel);
+        if has_been || self.tallies.seconds() < SERIAL_S {
             own.points.retain(parallel);
             own.reference = own.reference.filter(parallel);
         }

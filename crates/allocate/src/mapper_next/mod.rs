@@ -50,6 +50,8 @@ pub const NAME: &str = "mapper-next";
 
 /// Programs that are remembered after they have left.
 const REMEMBERED: usize = 64;
+/// Commands that are remembered of one program, so that one with ever new ones pushes no other out.
+const COMMANDS: usize = 4;
 /// Part of the threshold that is to be hoped for where a trial begins, so that what exceeds it is found.
 const HOPED: f64 = 0.75;
 /// The longest that an interval counts, in seconds.
@@ -110,6 +112,11 @@ impl MapperNext {
             let gone = state.learners.entries().filter(|(app, _)| !here(*app));
             for earlier in gone.filter_map(|(_, learner)| learner.leave()) {
                 state.earlier.retain(|e| e.program != earlier.program);
+                let same = |e: &Earlier| e.program.is_same_program(&earlier.program);
+                if state.earlier.iter().filter(|e| same(e)).count() >= COMMANDS {
+                    let oldest = state.earlier.iter().position(same);
+                    oldest.map(|oldest| state.earlier.remove(oldest));
+                }
                 state.earlier.push(earlier);
             }
             let surplus = state.earlier.len().saturating_sub(REMEMBERED);
