@@ -86,7 +86,11 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     if let Some((stage, output)) = failed.first() {
         let printed = Failures::of(output).printed;
         let shown = if printed.is_empty() { output } else { &printed };
-        println!("\n---- {} ----\n{}", stage.title(), tail(shown, SHOWN_LINES));
+        println!(
+            "\n---- {} ----\n{}",
+            stage.title(),
+            tail(shown, SHOWN_LINES)
+        );
         println!("(all output is in {})", logs.display());
     }
     println!();

@@ -150,6 +150,24 @@ fn what_is_lent_survives_a_restart() {
     assert_eq!(world.counts(), [8, 8]);
 }
 
+#[test]
+fn under_mapper_next_a_serial_program_lends_in_a_mix_that_went_back_to_fair_shares_too() {
+    let mut world = World::new("mapper-next", machine(1, 16, 1));
+    let (one, _) = (world.arrive(linear()), world.arrive(linear()));
+    world.intervals(20);
+    let mut saved = world.policy.save();
+    saved.state["stage"] = "fallen".into();
+    world.policy.restore(&saved).unwrap();
+    for _ in 0..2 {
+        say(&mut world, one, SerialPhase::Open);
+        world.intervals(20);
+        assert_eq!(world.counts(), [1, 15], "{:#?}", world.sentences());
+        say(&mut world, one, SerialPhase::None);
+        world.interval();
+        assert_eq!(world.counts(), [8, 8], "{:#?}", world.sentences());
+    }
+}
+
 /// Whether this says that an application gave to one whose serial phase is over.
 fn after_a_phase(reason: &Reason, allocation: &Allocation) -> bool {
     let Reason::ReclaimedBy { taker, .. } = reason else {

@@ -228,9 +228,7 @@ impl Learner {
         // parallel rate, unless that has been so for long and everywhere.
         let parallel = |p: &RatePoint| p.width > PARALLEL || p.cpus == 1;
         let mut all = own.points.iter().chain(&own.reference);
-        let was_parallel = |earlier: &Split| earlier.points.iter().any(parallel);
-        let has_been = all.any(parallel) || self.earlier.as_ref().is_some_and(was_parallel);
-        if has_been || self.tallies.seconds() < SERIAL_S {
+        if all.any(parallel) || self.earlier.is_some() || self.tallies.seconds() < SERIAL_S {
             own.points.retain(parallel);
             own.reference = own.reference.filter(parallel);
         }

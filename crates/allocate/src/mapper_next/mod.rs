@@ -32,6 +32,7 @@ use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
 use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::shares::{self, Claim};
 use crate::table::AppTable;
 use learner::{Company, Earlier, Knowledge, Learner};
 use mapper_model::{
@@ -236,8 +237,8 @@ impl MapperNext {
     /// The counts to have, with the reasons noted; `None` when every application stays.
     fn choose(
         &mut self,
-        candidates: &[Candidate],
         plan: &Plan<'_>,
+        lent: impl FnOnce() -> Vec<u32>,
         notes: &mut [Note],
     ) -> Option<Vec<u32>> {
         let best = plan.best()?;
@@ -246,7 +247,7 @@ impl MapperNext {
             .is_some_and(|fair| fair > plan.value(&best) + self.rules.falls_for)
         {
             self.state.stage = Stage::Fallen;
-            return Some(candidates.iter().map(|c| c.owed.fair).collect());
+            return Some(lent());
         }
         let gain = plan.gain(&best);
         // A trial that shows nothing ends.
@@ -257,7 +258,7 @@ impl MapperNext {
         if !tried {
             self.state.caution *= self.rules.caution;
         }
-        for ((note, candidate), &to) in notes.iter_mut().zip(candidates).zip(&best) {
+        for ((note, candidate), &to) in notes.iter_mut().zip(plan.candidates).zip(&best) {
             if let (Some(outlook), true) = (&candidate.outlook, to != candidate.now) {
                 let own = outlook.ln_speed(to) - outlook.ln_speed(candidate.now);
                 note.reasons.push(Reason::Model {
@@ -305,9 +306,33 @@ impl MapperNext {
     }
 }
 
+/// The fair shares; of one in a serial phase, others have what it does not need.
+fn fair_shares(snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Vec<u32> {
+    let fair = entitled.iter().map(|owed| owed.fair);
+    let is_serial = |app: &AppView<'_>| !app.profile.serial_phase.is_none();
+    if !snapshot.apps.iter().any(is_serial) {
+        return fair.collect();
+    }
+    let claims = snapshot.apps.iter().zip(entitled).map(|(app, owed)| {
+        let serial = is_serial(app) && !owed.fixed;
+        let (min, max) = match serial {
+            true => (least(owed), least(owed)),
+            false => (owed.fair, owed.max),
+        };
+        let weight = owed.weight;
+        Claim { weight, min, max }
+    });
+    shares::bounded_shares(snapshot.usable.len(), &claims.collect::<Vec<Claim>>())
+}
+
+/// The fewest CPUs that it is to have whatever it says.
+fn least(owed: &Entitlement) -> u32 {
+    owed.min.min(owed.fair).max(1)
+}
+
 /// The CPUs that an application says it needs, if fewer than it holds would do.
 fn needs(app: &AppView<'_>, owed: &Entitlement, held: u32) -> Option<u32> {
-    let least = owed.min.min(owed.fair).max(1);
+    let least = least(owed);
     match (app.profile.serial_phase, app.profile.spare_cpus) {
         (SerialPhase::Open, _) => Some(least),
         (SerialPhase::None, Some(spare)) if spare > 0 && held > least => {
@@ -460,11 +485,13 @@ impl AllocationPolicy for MapperNext {
         };
         let before = self.state.stage;
         let fair = || entitled.iter().map(|e| e.fair).collect::<Vec<u32>>();
+        let lent = || fair_shares(snapshot, &entitled);
         let decides = ready && snapshot.trigger == Trigger::Interval;
         let targets = if changed {
             Some(match before {
                 Stage::Dividing => plan.best().unwrap_or_else(fair),
-                Stage::Reference | Stage::Fallen => fair(),
+                Stage::Reference => fair(),
+                Stage::Fallen => lent(),
             })
         } else if decides && before == Stage::Dividing && self.is_to_inspect(&candidates, region) {
             self.state.stage = Stage::Reference;
@@ -473,7 +500,7 @@ impl AllocationPolicy for MapperNext {
             self.state.stage = Stage::Dividing;
             Some(plan.best().unwrap_or_else(fair))
         } else if decides && before == Stage::Dividing {
-            self.choose(&candidates, &plan, &mut notes)
+            self.choose(&plan, lent, &mut notes)
                 .or_else(|| self.explore(&plan, &mut notes))
         } else {
             None
