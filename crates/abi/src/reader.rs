@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::AsFd;
 
-use crate::allocation::Generation;
+use crate::allocation::{Allocation, Generation};
 use crate::error::PageError;
 use crate::layout::{MAX_CPUS, SLOT_COUNT, ThreadSlot};
 use crate::mapping::{Access, Mapping};
@@ -99,6 +99,11 @@ impl PageReader {
             total.last_progress_ns = total.last_progress_ns.max(last_ns);
         }
         total
+    }
+
+    /// What was published last, by this daemon or an earlier one; `None` if it ended while it wrote.
+    pub fn allocation(&self) -> Option<Allocation> {
+        self.mapping.allocation.read().map(|stamped| stamped.fields)
     }
 
     /// What the application reports about itself.

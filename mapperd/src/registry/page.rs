@@ -3,7 +3,7 @@
 use mapper_abi::{
     Allocation, CpuMask, CpuWish, PageReader, PageWriter, TeamMode as PageTeamMode, Token,
 };
-use mapper_model::{AppSpec, CpuRange, CpuSet, TeamMode, Topology};
+use mapper_model::{AppSpec, CpuId, CpuRange, CpuSet, TeamMode, Topology};
 use std::os::fd::OwnedFd;
 
 /// Both ends of the page of one application.
@@ -25,6 +25,12 @@ impl Page {
         let writer = PageWriter::adopt(memory, token)?;
         let reader = writer.reader()?;
         Ok(Self { writer, reader })
+    }
+
+    /// The CPUs that were published last. They are given to an application before its state is saved.
+    pub(crate) fn cpus(&self) -> Option<CpuSet> {
+        let allocation = self.reader.allocation()?;
+        Some(allocation.cpus.iter().map(CpuId).collect())
     }
 }
 

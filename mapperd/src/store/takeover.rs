@@ -18,7 +18,7 @@ use crate::machine::process::descriptor;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
-use crate::registry::page;
+use crate::registry::page::{self, Page};
 use crate::registry::process::Process;
 use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
@@ -157,10 +157,13 @@ fn take_over_one(
     let launcher = record.origin.launcher();
     let launcher = launcher.filter(|launcher| machine.is_alive(*launcher));
     let launcher = launcher.map(|launcher| launcher.pid);
+    let token = token.and_then(|token| token.parse().ok());
+    let page = token.and_then(|token| pages.take(id, launcher, token));
     let enforcer = &mut machine.enforcer;
     enforcer.take_over(&Former {
         app: id,
         cpus: cpus.clone(),
+        unsaved: page.as_ref().and_then(Page::cpus),
         launcher,
         account: machine.accounts.of(record.requested_by()),
         set_by_others: record.standing.set_by_operator().cloned(),
@@ -182,8 +185,6 @@ fn take_over_one(
     }
     let effective = enforcer.effective(id).unwrap_or_default();
     let watches = machine.watch(id, descriptor_of(record.first_process, machine));
-    let token = token.and_then(|token| token.parse().ok());
-    let page = token.and_then(|token| pages.take(id, launcher, token));
     tracing::info!(
         app = id.0,
         name = %record.spec.name,

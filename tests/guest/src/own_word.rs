@@ -103,6 +103,14 @@ impl Speaker {
         Ok(speaker)
     }
 
+    /// One that keeps all CPUs but those that can be emulated for a program that computes.
+    fn keeping_the_rest(report: Report) -> Result<Self> {
+        let rest = (online_cpus()?.len() as u32).saturating_sub(COMPUTING);
+        let rest = rest.to_string();
+        let keeps = ["--no-resize", "--min-cpus", &rest, "--max-cpus", &rest];
+        Self::start_as(User::Root, "rest", &keeps, report, Pieces::Whole)
+    }
+
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.output
@@ -182,11 +190,7 @@ fn learnt<T>(what: &str, programs: [&Speaker; 2], probe: impl FnMut() -> Result<
 
 /// One program whose pieces are divided takes CPUs from one whose pieces are not, since both say so.
 fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
-    let rest = (online_cpus()?.len() as u32)
-        .saturating_sub(COMPUTING)
-        .to_string();
-    let keeps = ["--no-resize", "--min-cpus", &rest, "--max-cpus", &rest];
-    let _rest = Speaker::start_as(User::Root, "rest", &keeps, report, Pieces::Whole)?;
+    let _rest = Speaker::keeping_the_rest(report)?;
     let whole = Speaker::start("whole", report, Pieces::Whole)?;
     let divided = Speaker::start("divided", report, Pieces::Computed)?;
     let moved = || {
@@ -262,8 +266,10 @@ pub(crate) fn who_says_that_it_can_use_two_cpus_has_two_and_the_other_has_the_re
 
 pub(crate) fn who_says_that_it_is_serial_lends_its_cpus_and_has_them_back_after_that() -> Result<()>
 {
-    let mut serial = Speaker::start("serial", Report::Work, Pieces::Divided)?;
-    let other = Speaker::start("other", Report::Work, Pieces::Divided)?;
+    let _rest = Speaker::keeping_the_rest(Report::Work)?;
+    // Both compute: who keeps few CPUs busy is given no more of them.
+    let mut serial = Speaker::start("serial", Report::Work, Pieces::Computed)?;
+    let other = Speaker::start("other", Report::Work, Pieces::Computed)?;
     let both_measured = || {
         serial.seen()?.ensure_promise_is_kept()?;
         other.seen()?.ensure_promise_is_kept()

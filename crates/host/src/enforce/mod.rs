@@ -261,6 +261,8 @@ pub struct Former {
     pub app: AppId,
     /// The CPUs it was last given.
     pub cpus: CpuSet,
+    /// Those of a later decision that was not saved any more, if it may have been given them.
+    pub unsaved: Option<CpuSet>,
     /// Its launcher, if that lives.
     pub launcher: Option<u32>,
     /// Whose part of an interval it takes.

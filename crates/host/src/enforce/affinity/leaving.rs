@@ -102,6 +102,7 @@ impl AffinityEnforcer {
             let former = Former {
                 app: begun.app,
                 cpus: CpuSet::new(),
+                unsaved: None,
                 launcher: None,
                 account: begun.account,
                 set_by_others: None,

@@ -584,6 +584,7 @@ impl Handover for AffinityEnforcer {
                 account: former.account,
                 owner: owner.unwrap_or(former.account),
                 cpus: former.cpus.clone(),
+                stale: former.unsaved.iter().cloned().collect(),
                 before: before.and_then(|before| serde_json::from_value(before).ok()),
                 ..Confined::default()
             },

@@ -215,6 +215,7 @@ fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
         let former = Former {
             app: APP,
             cpus: high.clone(),
+            unsaved: None,
             launcher: None,
             account: 0,
             set_by_others: None,
@@ -224,6 +225,39 @@ fn what_was_adopted_gets_back_the_masks_it_had_also_by_another_enforcer() {
         next.take_over(&former).unwrap();
         next.release(APP, &all, Departure::ForGood).unwrap();
         assert_eq!(mask(&child), *before);
+    }
+}
+
+#[test]
+fn what_was_given_and_not_saved_is_no_mask_that_a_thread_chose() {
+    let all = crate::cpus::own_affinity().unwrap();
+    assert!(all.len() >= 2, "this test needs two CPUs, found {all}");
+    let low = first_cpu(&all);
+    for unsaved in [None, Some(low.clone())] {
+        let child = Running::shell("exec sleep 30");
+        let mut enforcer = admitted(&child);
+        enforcer.apply(APP, &all).unwrap();
+        let processes = enforcer.remember(APP);
+        // The daemon ends after this, and its state is that of before.
+        enforcer.apply(APP, &low).unwrap();
+        let mut next = AffinityEnforcer::new().unwrap();
+        let is_known = unsaved.is_some();
+        next.take_over(&Former {
+            app: APP,
+            cpus: all.clone(),
+            unsaved,
+            launcher: None,
+            account: 0,
+            set_by_others: None,
+            processes,
+        })
+        .unwrap();
+        next.apply(APP, &all).unwrap();
+        // As far as is known otherwise, its owner has set it.
+        assert_eq!(
+            mask(&child),
+            if is_known { all.clone() } else { low.clone() }
+        );
     }
 }
 

@@ -118,6 +118,7 @@ pub(super) fn former(app: u64, processes: serde_json::Value) -> Former {
     Former {
         app: AppId(app),
         cpus: CpuSet::new(),
+        unsaved: None,
         launcher: None,
         account: 0,
         set_by_others: None,
