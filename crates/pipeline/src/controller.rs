@@ -3,14 +3,15 @@
 use crate::actions::{self, Move};
 use crate::allowed::Allowed;
 use crate::check::{Severity, check};
+use crate::division::{Division, Policies};
 use crate::explain::{AppExplanation, Decision, History};
 use crate::lending::{self, Idleness, Lenders};
-use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState, accounting};
+use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed, Lending,
-    Loan, MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share,
-    Sharing, Snapshot, Strategy, Topology, Transfer, Trigger,
+    AppId, AppName, AppObservation, AppView, CpuSet, Explanation, Fixed, Lending, Loan,
+    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing,
+    Snapshot, Strategy, Topology, Trigger,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -282,7 +283,7 @@ impl Controller {
             policies.decide(&snapshot)
         };
         decided.share_all(observation, usable);
-        let Decided {
+        let Division {
             shares,
             placed,
             transfers,
@@ -529,100 +530,6 @@ impl Controller {
         self.apps = state.apps;
         self.idleness = state.idleness;
         Ok(())
-    }
-}
-
-/// What was decided, in the order of the observation.
-#[derive(Default)]
-struct Decided {
-    shares: Vec<Share>,
-    placed: Vec<AppPlacement>,
-    transfers: Vec<Transfer>,
-}
-
-impl Decided {
-    /// Applications that have slots run on the CPUs of all slots, as far as each may use them and as many as it may have. One that waits for its disk
-    /// or for input so leaves its CPU to the others, and the kernel divides the rest evenly, which slots of one CPU cannot
-    /// do for three applications on two CPUs.
-    fn share_all(&mut self, observation: &Observation, usable: &CpuSet) {
-        let has_slot = |share: &Share| matches!(share.sharing, Sharing::Slot(_));
-        let mut slots = CpuSet::new();
-        for (share, place) in self.shares.iter().zip(&self.placed) {
-            if has_slot(share) {
-                slots.insert_all(&place.cpus);
-            }
-        }
-        let placed = self.shares.iter().zip(&mut self.placed);
-        for ((share, place), observed) in placed.zip(&observation.apps) {
-            if has_slot(share) {
-                let allowed = observed.allowed.as_ref();
-                let allowed = allowed.filter(|set| !set.is_disjoint(usable));
-                let cpus = allowed.map_or_else(|| slots.clone(), |set| set.intersection(&slots));
-                let most = observed.spec.cpus.max().unwrap_or(u32::MAX);
-                let room = most.saturating_sub(place.cpus.len());
-                let more = cpus.difference(&place.cpus);
-                place.cpus.extend(more.iter().take(room as usize));
-            }
-        }
-    }
-}
-
-struct Policies<'a> {
-    allocation: &'a mut dyn AllocationPolicy,
-    mapping: &'a dyn PlacementPolicy,
-}
-
-impl Policies<'_> {
-    fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decided {
-        let allocation = self.allocation.allocate(snapshot);
-        let placement = mapper_placement::place(self.mapping, snapshot, &allocation);
-        Decided {
-            shares: allocation.shares,
-            placed: placement.apps,
-            transfers: allocation.transfers,
-        }
-    }
-
-    /// Decides for those that can have CPUs of their own; the others share as `allowed` says.
-    fn decide_for_others(
-        &mut self,
-        snapshot: &Snapshot<'_>,
-        allowed: &Allowed,
-        usable: &CpuSet,
-    ) -> Decided {
-        let apps = snapshot.apps.iter().enumerate();
-        let others: Vec<AppView<'_>> = apps
-            .clone()
-            .filter(|(place, _)| allowed.shared(*place).is_none())
-            .map(|(_, view)| *view)
-            .collect();
-        let decided = if others.is_empty() {
-            Decided::default()
-        } else {
-            self.decide(&Snapshot {
-                apps: &others,
-                ..*snapshot
-            })
-        };
-        let mut of_others = decided.shares.into_iter().zip(decided.placed);
-        let all = apps.filter_map(|(place, view)| {
-            let Some(cpu) = allowed.shared(place) else {
-                return of_others.next();
-            };
-            let share = accounting::sharing(view, usable.len(), cpu.0);
-            let place = AppPlacement {
-                app: view.app,
-                cpus: [cpu].into_iter().collect(),
-                strategy: Strategy::Shared,
-            };
-            Some((share, place))
-        });
-        let (shares, placed) = all.unzip();
-        Decided {
-            shares,
-            placed,
-            transfers: decided.transfers,
-        }
     }
 }
 

@@ -14,6 +14,7 @@ mod actions;
 mod allowed;
 pub mod check;
 mod controller;
+mod division;
 mod explain;
 mod lending;
 pub mod pacing;
