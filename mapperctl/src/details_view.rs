@@ -137,13 +137,20 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
                 app.qos.to_string().into(),
                 performance(app),
                 short_or_dash(app.floor).into(),
-                app.bottleneck.to_string().into(),
+                bottleneck(app).into(),
                 app.state.as_str().into(),
             ],
             notes,
         );
     }
     table.render(width)
+}
+
+fn bottleneck(app: &AppStatus) -> String {
+    match app.state == AppStatus::OUTLINED {
+        true => "-".to_owned(),
+        false => app.bottleneck.to_string(),
+    }
 }
 
 /// The performance: red below the floor, green above.

@@ -191,17 +191,22 @@ fn hung(socket: &Path) {
     command.arg(folder.join("data")).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     let mut program = Program { child };
-    wait_until_ready(&mut program.child);
+    wait_until_it_says("ready", &mut program.child);
     let _lease = try_launch(socket, &program, &["hung"]).unwrap();
     println!("ready");
+    wait_until_it_says("goes on", &mut program.child);
+    println!("goes on");
     program.child.wait().unwrap();
 }
 
-/// Until it says so; what the test harness says stands before it.
-fn wait_until_ready(child: &mut Child) {
+/// What the test harness says stands before it.
+fn wait_until_it_says(what: &str, child: &mut Child) {
     let output = child.stdout.as_mut().unwrap();
     let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.ends_with("ready")), "it never is");
+    assert!(
+        lines.any(|line| line.ends_with(what)),
+        "it never says: {what}"
+    );
 }
 
 /// Times that this machine is slower than one on which the goals hold.
@@ -428,7 +433,7 @@ impl Hanging {
             folder,
             _made: made,
         };
-        wait_until_ready(&mut hanging.server);
+        wait_until_it_says("ready", &mut hanging.server);
         Some(hanging)
     }
 
@@ -438,11 +443,12 @@ impl Hanging {
         program.env("FOLDER", self.folder.path()).uid(uid).gid(uid);
         program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let program = self.program.insert(program.spawn().unwrap());
-        wait_until_ready(program);
+        wait_until_it_says("ready", program);
         let stop = rustix::process::Signal::STOP;
         rustix::process::kill_process(private_daemon::pid(&self.server), stop).unwrap();
         let mut input = program.stdin.take().unwrap();
         input.write_all(b"go\n").unwrap();
+        wait_until_it_says("goes on", program);
     }
 
     fn assert_hangs(&mut self) {

@@ -5,7 +5,7 @@
 mod private_daemon;
 
 use nix::libc;
-use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch, text};
+use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader};
@@ -20,8 +20,14 @@ impl Later {
     /// Nothing where the kernel refuses that.
     fn start(number: u32) -> Option<Self> {
         match start_sleep_as(number) {
-            Ok(()) => Some(Self(number)),
-            Err(error @ (Errno::PERM | Errno::NOSYS)) => {
+            Ok(()) => {
+                let name = format!("/proc/{number}/comm");
+                let runs = || std::fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n");
+                eventually("it runs", runs);
+                Some(Self(number))
+            }
+            // Or another process has had the number since.
+            Err(error @ (Errno::PERM | Errno::NOSYS | Errno::EXIST)) => {
                 eprintln!("left out: a process with the number of an earlier one: {error}");
                 None
             }
@@ -53,6 +59,8 @@ fn start_sleep_as(number: u32) -> Result<(), Errno> {
     let child = unsafe {
         let child = libc::syscall(libc::SYS_clone3, &raw mut how, size_of_val(&how));
         if child == 0 {
+            // It ends with the test.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::execve(program.as_ptr(), words.as_ptr(), no_variables.as_ptr());
             libc::_exit(127);
         }
@@ -86,7 +94,7 @@ fn a_launch_takes_no_process_that_has_the_number_of_the_one_that_was_launched() 
     // As a process of its own: the daemon is the child.
     command.args(["-D", "-f", "-qq", "-o", "/dev/null"]);
     command.args(["-e", "trace=pidfd_open"]);
-    command.args(["-e", "inject=pidfd_open:delay_exit=2s"]);
+    command.args(["-e", "inject=pidfd_open:delay_exit=5s"]);
     command.arg(Daemon::command().get_program());
     let dir = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_as(command, dir, &["--interval", "50ms"]);
@@ -151,8 +159,12 @@ fn the_next_daemon_takes_over_no_process_that_has_the_number_of_one_that_has_end
     let (mut earlier, other) = (launch(&daemon, "earlier"), launch(&daemon, "other"));
     let number = earlier.program.child.id();
     let state = daemon.dir.path().join("state/state.json");
-    eventually("it is in the saved state", || {
-        text(&state).contains(&number.to_string())
+    let saved = |number: u32| {
+        let state = std::fs::read_to_string(&state);
+        state.is_ok_and(|state| state.contains(&format!("\"pid\":{number},")))
+    };
+    eventually("both are in the saved state", || {
+        saved(number) && saved(other.program.child.id())
     });
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();

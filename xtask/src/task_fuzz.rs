@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     };
     // `cargo fuzz` has no --locked.
     let mut fetch = workspace::cargo();
-    fetch.args(["fetch", "--quiet", "--locked"]);
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    fetch.args(["fetch", "--quiet", "--locked", "--target", &target]);
     run_shown(fetch.args(["--manifest-path", "fuzz/Cargo.toml"]))?;
     let listed = output(&mut command("list"))?;
     let all: Vec<&str> = listed.lines().collect();

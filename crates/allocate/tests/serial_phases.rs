@@ -4,7 +4,7 @@
 mod support;
 
 use mapper_model::random::SplitMix64;
-use mapper_model::{Allocation, AppId, Reason, SerialPhase};
+use mapper_model::{Allocation, AppId, CpuRange, Reason, SerialPhase};
 use proptest::prelude::*;
 use support::{Curve, World, amdahl, flat, linear, machine};
 
@@ -158,10 +158,11 @@ fn under_mapper_next_a_serial_program_lends_in_a_mix_that_went_back_to_fair_shar
     let mut saved = world.policy.save();
     saved.state["stage"] = "fallen".into();
     world.policy.restore(&saved).unwrap();
-    for _ in 0..2 {
+    for (most, lent) in [(None, [1, 15]), (Some(10), [6, 10])] {
+        world.apps[1].spec.cpus = CpuRange::new(1, most).unwrap();
         say(&mut world, one, SerialPhase::Open);
         world.intervals(20);
-        assert_eq!(world.counts(), [1, 15], "{:#?}", world.sentences());
+        assert_eq!(world.counts(), lent, "{:#?}", world.sentences());
         say(&mut world, one, SerialPhase::None);
         world.interval();
         assert_eq!(world.counts(), [8, 8], "{:#?}", world.sentences());

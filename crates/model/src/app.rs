@@ -263,6 +263,15 @@ pub enum ProgramKey {
 }
 
 impl ProgramKey {
+    /// The same, started by whatever command.
+    #[must_use]
+    pub fn of_any_command(mut self) -> Self {
+        if let Self::Build(key) = &mut self {
+            key.command = 0;
+        }
+        self
+    }
+
     /// Whether it is the same program, started by whatever command.
     pub fn is_same_program(&self, other: &Self) -> bool {
         match (self, other) {

@@ -27,7 +27,7 @@ impl Page {
         Ok(Self { writer, reader })
     }
 
-    /// The CPUs that were published last. They are given to an application before its state is saved.
+    /// The CPUs that were published last: after the application was given them, and before its state was saved.
     pub(crate) fn cpus(&self) -> Option<CpuSet> {
         let allocation = self.reader.allocation()?;
         Some(allocation.cpus.iter().map(CpuId).collect())

@@ -27,6 +27,8 @@ int main(int argc, char **argv) {
     char line[16];
     if (fgets(line, sizeof line, stdin) == NULL)
         return 1;
+    puts("goes on");
+    fflush(stdout);
     if (argc > 2 && pthread_create(&other, NULL, map_more, NULL) != 0)
         return 1;
     *page = 2;

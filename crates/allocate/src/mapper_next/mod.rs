@@ -138,7 +138,8 @@ impl MapperNext {
     /// Recalls the rates under the static fair share, if others run than before.
     fn meet_mix(&mut self, snapshot: &Snapshot<'_>) {
         let state = &mut self.state;
-        let programs = snapshot.apps.iter().map(|app| app.spec.program());
+        let programs = snapshot.apps.iter();
+        let programs = programs.map(|app| app.spec.program().of_any_command());
         let programs: Vec<ProgramKey> = programs.collect();
         let mut same = [programs.clone(), state.programs.clone()];
         same.iter_mut().for_each(|programs| programs.sort());
@@ -204,8 +205,13 @@ impl MapperNext {
         state.together_s += seconds;
         state.caution =
             1.0 + (state.caution - 1.0).max(0.0) * (1.0 - self.rules.calming_per_s).powf(seconds);
-        for (learner, app) in state.learners.iter_mut().zip(snapshot.apps) {
+        let learners = state.learners.iter_mut().zip(snapshot.apps);
+        for ((learner, app), owed) in learners.zip(&state.entitled) {
             learner.rests_s -= seconds;
+            // What it lends or is lent in a serial phase is no fair share.
+            if state.stage.is_fair() && learner.cpus != owed.fair {
+                continue;
+            }
             learner.observe(app, seconds, placed(state.stage), &self.rules);
         }
     }
@@ -306,7 +312,7 @@ impl MapperNext {
     }
 }
 
-/// The fair shares; of one in a serial phase, others have what it does not need.
+/// The fair shares; of one in a serial phase, others have what it does not need, as far as they can use it.
 fn fair_shares(snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Vec<u32> {
     let fair = entitled.iter().map(|owed| owed.fair);
     let is_serial = |app: &AppView<'_>| !app.profile.serial_phase.is_none();
@@ -322,7 +328,17 @@ fn fair_shares(snapshot: &Snapshot<'_>, entitled: &[Entitlement]) -> Vec<u32> {
         let weight = owed.weight;
         Claim { weight, min, max }
     });
-    shares::bounded_shares(snapshot.usable.len(), &claims.collect::<Vec<Claim>>())
+    let mut shares = shares::bounded_shares(snapshot.usable.len(), &claims.collect::<Vec<Claim>>());
+    let given = shares
+        .iter()
+        .fold(0_u32, |sum, share| sum.saturating_add(*share));
+    let mut left = snapshot.usable.len().saturating_sub(given);
+    for (share, owed) in shares.iter_mut().zip(entitled) {
+        let back = left.min(owed.fair.saturating_sub(*share));
+        *share += back;
+        left -= back;
+    }
+    shares
 }
 
 /// The fewest CPUs that it is to have whatever it says.
