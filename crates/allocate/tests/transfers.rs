@@ -74,58 +74,49 @@ fn where_busy_cpus_are_known_the_second_decision_transfers() {
     assert_eq!(world.counts(), [6, 2], "{:#?}", world.sentences());
 }
 
+/// Runs a program that scales and one that does not, of these builds and commands, for some intervals; returns the CPUs
+/// that they were given at first.
+fn run(world: &mut World, programs: [BuildKey; 2], intervals: u32) -> Vec<u32> {
+    let programs = [0.0, 0.6].into_iter().zip(programs);
+    let apps: Vec<AppId> = programs
+        .map(|(serial, build)| {
+            world.arrive_with(amdahl(serial), |app| {
+                app.spec.build = Some(build);
+                // The same two names each time.
+                app.spec.name = AppName::new(&format!("p{}", u8::from(serial > 0.0))).unwrap();
+                app.busy = Some(amdahl(serial));
+            })
+        })
+        .collect();
+    let at_first = world.counts();
+    world.intervals(intervals);
+    apps.into_iter().for_each(|app| world.leave(app));
+    at_first
+}
+
 #[test]
 fn what_is_known_of_a_program_counts_at_once_for_the_next_run_of_its_build_and_of_no_other() {
     let mut world = World::new(POLICY, machine(1, 8, 1));
-    let mut run = |builds: [u64; 2], intervals| {
-        let programs = [0.0, 0.6].into_iter().zip(builds);
-        let apps: Vec<AppId> = programs
-            .map(|(serial, build)| {
-                world.arrive_with(amdahl(serial), |app| {
-                    app.spec.build = Some(BuildKey { build, command: 0 });
-                    // The same two names each time.
-                    app.spec.name = AppName::new(&format!("p{}", u8::from(serial > 0.0))).unwrap();
-                    app.busy = Some(amdahl(serial));
-                })
-            })
-            .collect();
-        let at_first = world.counts();
-        world.intervals(intervals);
-        apps.into_iter().for_each(|app| world.leave(app));
-        at_first
-    };
-    assert_eq!(run([1, 2], 30), [4, 4]);
-    assert_eq!(run([1, 2], 1), [6, 2]);
-    assert_eq!(run([3, 4], 1), [4, 4]);
+    let of = |builds: [u64; 2]| builds.map(|build| BuildKey { build, command: 0 });
+    assert_eq!(run(&mut world, of([1, 2]), 30), [4, 4]);
+    assert_eq!(run(&mut world, of([1, 2]), 1), [6, 2]);
+    assert_eq!(run(&mut world, of([3, 4]), 1), [4, 4]);
 }
 
 #[test]
 fn what_is_known_of_the_same_command_goes_before_what_is_known_of_another_one_of_the_same_build() {
     let mut world = World::new(POLICY, machine(1, 8, 1));
     // One build, whose programs scale by what they were given to do.
-    let mut run = |commands: [u64; 2], intervals| {
-        let programs = [0.0, 0.6].into_iter().zip(commands);
-        let apps: Vec<AppId> = programs
-            .map(|(serial, command)| {
-                world.arrive_with(amdahl(serial), |app| {
-                    app.spec.build = Some(BuildKey { build: 7, command });
-                    app.busy = Some(amdahl(serial));
-                })
-            })
-            .collect();
-        let at_first = world.counts();
-        world.intervals(intervals);
-        apps.into_iter().for_each(|app| world.leave(app));
-        at_first
-    };
-    assert_eq!(run([1, 2], 30), [4, 4]);
-    assert_eq!(run([1, 2], 1), [6, 2]);
+    let of = |commands: [u64; 2]| commands.map(|command| BuildKey { build: 7, command });
+    assert_eq!(run(&mut world, of([1, 2]), 30), [4, 4]);
+    assert_eq!(run(&mut world, of([1, 2]), 1), [6, 2]);
     // Nothing is known of these: both are taken for the one that left last.
-    assert_eq!(run([3, 4], 30), [4, 4]);
+    assert_eq!(run(&mut world, of([3, 4]), 30), [4, 4]);
     for command in 5..70 {
-        run([command, command], 0);
+        run(&mut world, of([command, command]), 0);
     }
-    assert_eq!(run([1, 2], 1), [4, 4], "it is forgotten");
+    let forgotten = run(&mut world, of([1, 2]), 1);
+    assert_eq!(forgotten, [4, 4]);
 }
 
 #[test]
