@@ -83,7 +83,7 @@ fn run(world: &mut World, programs: [BuildKey; 2], intervals: u32) -> Vec<u32> {
             world.arrive_with(amdahl(serial), |app| {
                 app.spec.build = Some(build);
                 // The same two names each time.
-                app.spec.name = AppName::new(&format!("p{}", u8::from(serial > 0.0))).unwrap();
+                app.spec.name = AppName::from_lossy(&format!("p{}", u8::from(serial > 0.0)));
                 app.busy = Some(amdahl(serial));
             })
         })
