@@ -209,9 +209,8 @@ fn cpus_go_where_they_are_said_to_help(report: Report) -> Result<()> {
     learnt("CPUs to move", [&whole, &divided], moved)?;
     for _ in 0..LOOKS {
         std::thread::sleep(Duration::from_secs(1));
-        // An interval in which a program was just resized has no performance, and once these have run together for a
-        // minute they are measured with their fair shares for some intervals, which are long here.
-        learnt("both promises", [&whole, &divided], moved)?;
+        // An interval in which a program was just resized has no performance.
+        wait_for("both promises", moved)?;
     }
     // Here, too.
     wait_for("the explanation", || {
