@@ -100,6 +100,12 @@ fn a_program_that_says_what_it_has_done_is_judged_by_that() {
             performance.source == PerformanceSource::Reported && performance.value > 0.0
         })
     });
+    // In each interval, although it has always reported since the pass over all applications began.
+    for _ in 0..3 {
+        some_intervals(&daemon);
+        let performance = app(&daemon).performance.unwrap();
+        assert_eq!(performance.source, PerformanceSource::Reported);
+    }
     assert!(program.explained().contains("units/s"));
     assert!(program.finish().success());
 }

@@ -128,7 +128,7 @@ impl PageReader {
         }
     }
 
-    /// What the application's own code reports. `now_ns` is the present `CLOCK_MONOTONIC`; later reports are ignored.
+    /// What the application's own code reports. `now_ns` is the present `CLOCK_MONOTONIC`, which bounds reported times.
     pub fn own_report(&self, now_ns: u64) -> OwnReport {
         OwnReport::read(&self.mapping.own, now_ns)
     }

@@ -12,8 +12,8 @@
 //! A region that was running when the CPU count changed ran partly with the old count. The first pair
 //! after a change is used only if a small part of it lies before ([`Straddle`]).
 //!
-//! The application writes the shared page, so it may hold nonsense: counts that run backwards or times
-//! in the future close the pair without a sample.
+//! The application writes the shared page, so it may hold nonsense: counts and times that run backwards close the pair
+//! without a sample. A time may be later than the observation, since pages are read one after another.
 
 use mapper_model::{ReportedProgress, RuntimeProgress};
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ impl RuntimeTracker {
         now_ns: u64,
         cpus: CpuCount,
     ) -> Progress {
-        let Some(now) = reading.filter(|r| counts(r, now_ns)) else {
+        let Some(now) = reading.filter(|r| counts(r)) else {
             return Progress::Absent;
         };
         let (Some(open), Some(last)) = (self.open, self.last) else {
@@ -150,7 +150,7 @@ impl RuntimeTracker {
 
     /// Opens a new pair at this reading; one that makes no sense leaves no pair open.
     pub(crate) fn restart(&mut self, reading: &RuntimeProgress, now_ns: u64) {
-        self.open = Some(*reading).filter(|r| counts(r, now_ns));
+        self.open = Some(*reading).filter(counts);
         self.last = self.open;
         self.straddle = Straddle::at(now_ns);
     }
@@ -204,7 +204,7 @@ impl ReportedTracker {
         now_ns: u64,
         cpus: CpuCount,
     ) -> Progress {
-        let Some(now) = reading.filter(|r| sound(r, now_ns)) else {
+        let Some(now) = reading.filter(|r| sound(r)) else {
             return Progress::Absent;
         };
         let Some(open) = self.open else {
@@ -260,7 +260,7 @@ impl ReportedTracker {
 
     /// Opens a new pair at this reading; one that makes no sense leaves no pair open.
     pub(crate) fn restart(&mut self, reading: &ReportedProgress, now_ns: u64) {
-        self.open = Some(*reading).filter(|r| sound(r, now_ns));
+        self.open = Some(*reading).filter(sound);
         self.straddle = Straddle::at(now_ns);
     }
 
@@ -270,18 +270,16 @@ impl ReportedTracker {
     }
 }
 
-/// Whether the runtime has counted anything, with a time that is not in the future.
-const fn counts(reading: &RuntimeProgress, now_ns: u64) -> bool {
-    reading.last_ns > 0 && reading.last_ns <= now_ns
+/// Whether the runtime has counted anything.
+const fn counts(reading: &RuntimeProgress) -> bool {
+    reading.last_ns > 0
 }
 
-fn sound(reading: &ReportedProgress, now_ns: u64) -> bool {
+fn sound(reading: &ReportedProgress) -> bool {
     match *reading {
-        ReportedProgress::Work { done, at_ns } => {
-            done.is_finite() && done >= 0.0 && at_ns > 0 && at_ns <= now_ns
-        }
+        ReportedProgress::Work { done, at_ns } => done.is_finite() && done >= 0.0 && at_ns > 0,
         ReportedProgress::Latency { latency_ns, at_ns } => {
-            latency_ns.is_finite() && latency_ns >= 1.0 && at_ns > 0 && at_ns <= now_ns
+            latency_ns.is_finite() && latency_ns >= 1.0 && at_ns > 0
         }
     }
 }
@@ -416,7 +414,11 @@ mod tests {
         assert_eq!(observe(30.0, 1900, 2000), Rate(20.0));
         assert_eq!(observe(30.0, 1900, 3000), Pending);
         assert_eq!(observe(50.0, 3900, 4000), Rate(10.0));
-        assert_eq!(observe(f64::NAN, 4900, 5000), Absent);
-        assert_eq!(observe(5.0, 4900, 5000), Absent);
+        // Read later than others were.
+        assert_eq!(observe(80.0, 5400, 5000), Rate(20.0));
+        assert_eq!(observe(80.0, 5300, 6000), Absent);
+        assert_eq!(observe(80.0, 5400, 7000), Pending);
+        assert_eq!(observe(f64::NAN, 7900, 8000), Absent);
+        assert_eq!(observe(5.0, 7900, 8000), Absent);
     }
 }

@@ -71,6 +71,8 @@ fn observe_one(
         page: app.page.as_ref().map(|page| &page.reader),
         group_cpu_time_ns: machine.enforcer.cpu_time_ns(id),
         now_ns,
+        // A program that reports often has done so since the pass began, and that is its latest report.
+        read_ns: machine.clock.now_ns(),
     };
     let mut reading = Reading::default();
     for source in &mut machine.counters {

@@ -3,7 +3,7 @@
  *     declare LEAST MOST
  *     serial N            N more serial phases, or fewer
  *     promise SHARE       is promised this share, or says `refused` and why
- *     work                works from now on, and says so after each piece
+ *     work                works from now on, and says so after each piece of some microseconds
  *     wait SECONDS        first waits for another allocation than the one it last reported */
 #include <mapper.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ static void *work(void *unused)
 {
     for (;;) {
         volatile double x = 1;
-        for (int i = 0; i < 100000; i++) x = x * 0.999 + 0.001;
+        for (int i = 0; i < 1000; i++) x = x * 0.999 + 0.001;
         mapper_work_done(1);
     }
     return unused;

@@ -19,7 +19,7 @@ impl CounterSource for RuntimePages {
         let Some(page) = subject.page else {
             return;
         };
-        let own = page.own_report(subject.now_ns);
+        let own = page.own_report(subject.read_ns);
         reading.reported = own.progress.map(|progress| match progress {
             OwnProgress::Work { done, at_ns } => ReportedProgress::Work { done, at_ns },
             OwnProgress::Latency { latency_ns, at_ns } => {
@@ -34,7 +34,7 @@ impl CounterSource for RuntimePages {
         };
         reading.serial_phase = serial_phase;
         reading.spare_cpus = Some(spare_cpus).filter(|cpus| *cpus > 0);
-        let progress = page.progress(subject.now_ns);
+        let progress = page.progress(subject.read_ns);
         let nothing = progress.regions == 0 && progress.iterations == 0;
         if nothing && progress.wait_ns == 0 {
             // No shim, or a program without OpenMP so far: nothing is known, which is not zero.
@@ -65,12 +65,12 @@ mod tests {
     use mapper_abi::{ClientPage, PageWriter, SlotOwner};
     use std::os::fd::{AsFd as _, AsRawFd as _};
 
-    fn read(page: &PageWriter, now_ns: u64) -> Reading {
+    fn read(page: &PageWriter, read_ns: u64) -> Reading {
         let mut reading = Reading::default();
         let (reader, tasks) = (page.reader().unwrap(), Tasks::default());
         let subject = Subject {
             page: Some(&reader),
-            now_ns,
+            read_ns,
             ..Subject::of(AppId(1), &tasks)
         };
         RuntimePages.read(&subject, &mut reading);

@@ -35,8 +35,10 @@ pub struct Subject<'a> {
     pub page: Option<&'a PageReader>,
     /// The CPU time of its group, where the kernel sums it up.
     pub group_cpu_time_ns: Option<u64>,
-    /// Monotonic time of the reading.
+    /// Monotonic time at which the pass over all applications began.
     pub now_ns: u64,
+    /// Monotonic time at which this one is read.
+    pub read_ns: u64,
 }
 
 #[cfg(test)]
@@ -52,6 +54,7 @@ impl<'a> Subject<'a> {
             page: None,
             group_cpu_time_ns: None,
             now_ns: 0,
+            read_ns: 0,
         }
     }
 }
