@@ -25,12 +25,15 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 const FIRST_USER: u32 = 61_101;
 const SUBORDINATES: u32 = 400_000;
 const INTERVAL: Duration = Duration::from_millis(200);
+/// A start of a program that ends at once, on the slowest machine on which the goals are to hold as they stand.
+const PLAIN: Duration = Duration::from_micros(2800);
 const MIB: u64 = 1024;
 
 type Act = fn(&Path);
@@ -164,10 +167,7 @@ fn refused(socket: &Path) {
 /// starts and ends a program that has nothing to do with mapper, and works alone, and prints how long these took.
 fn honest(socket: &Path) {
     loop {
-        let started = Instant::now();
-        let ended = Command::new("true").status();
-        println!("plain: {}", started.elapsed().as_micros());
-        ended.unwrap();
+        println!("plain: {}", plain_start().as_micros());
         let started = Instant::now();
         let sum: u64 = (0..100_000).fold(0, |sum, i| std::hint::black_box(sum + i));
         std::hint::black_box(sum);
@@ -209,9 +209,31 @@ fn wait_until_it_says(what: &str, child: &mut Child) {
     );
 }
 
-/// Times that this machine is slower than one on which the goals hold.
+/// Times that this machine is slower than one on which the goals hold, where to start a program and to wait for its end
+/// takes [`PLAIN`]. Measured once, before the flood.
 fn slower() -> u32 {
-    u32::try_from(number("MAPPER_FLOOD_SLOWER", 1)).unwrap()
+    static SLOWER: OnceLock<u32> = OnceLock::new();
+    *SLOWER.get_or_init(|| {
+        let known = std::env::var("SLOWER").ok();
+        known.map_or_else(measured_slowness, |times| times.parse().unwrap())
+    })
+}
+
+fn measured_slowness() -> u32 {
+    let mut times: Vec<_> = (0..15).map(|_| plain_start()).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+        .div_duration_f64(PLAIN)
+        .round()
+        .max(1.0) as u32
+}
+
+fn plain_start() -> Duration {
+    let started = Instant::now();
+    let ended = Command::new("true").status();
+    let took = started.elapsed();
+    ended.unwrap();
+    took
 }
 
 /// This test program, doing something else.
@@ -219,6 +241,7 @@ fn itself(what: &str, socket: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["another_process", "--exact", "--nocapture"]);
     command.env("MAPPER_FLOOD", what).env("SOCKET", socket);
+    command.env("SLOWER", slower().to_string());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -600,8 +623,8 @@ fn whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decide
     }
     let users = u32::try_from(number("MAPPER_FLOOD_USERS", 2)).unwrap();
     let duration = Duration::from_secs(number("MAPPER_FLOOD_SECONDS", 3));
-    // On a slow machine; whose CPUs those who flood have there is `MAPPER_FLOOD_CPUS`.
     let slower = slower();
+    eprintln!("the goals are to hold at {slower} times their figures");
     let mut daemon = Flooded::start();
     let socket = daemon.socket.clone();
     if let Some(hanging) = &mut daemon.hanging {
