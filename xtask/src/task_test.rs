@@ -64,6 +64,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     fs::create_dir_all(&logs)?;
     let mut total = Ran::default();
     let mut failed = Vec::new();
+    let mut times = Vec::new();
     for (index, &stage) in stages.iter().enumerate() {
         print!("[{}/{}] {:<46} ", index + 1, stages.len(), stage.title());
         std::io::stdout().flush()?;
@@ -75,7 +76,9 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
         });
         let log = logs.join(format!("{}.log", stage.name()));
         fs::write(&log, &output)?;
-        println!("{}", ran.line(begun.elapsed()));
+        let took = begun.elapsed();
+        println!("{}", ran.line(took));
+        times.push(format!("{} {}", stage.name(), seconds(took)));
         total.passed += ran.passed;
         total.failed += ran.failed;
         if !ran.has_passed() {
@@ -108,7 +111,7 @@ pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
     for stage in all.filter(|stage| !stages.contains(stage)) {
         println!("not run: {}", stage.title());
     }
-    println!("took {}", seconds(started.elapsed()));
+    println!("took {}: {}", seconds(started.elapsed()), times.join(", "));
     println!("{} passed, {} failed", total.passed, total.failed);
     let (failed, all) = (failed.len(), stages.len());
     ensure!(failed == 0, "{failed} of {all} stages failed");
