@@ -19,6 +19,7 @@
 //! Invariants: an application is released exactly once; every arrival and departure is followed by a decision; without
 //! applications, and with nothing left to do for released ones, there is no timer.
 
+use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
@@ -53,7 +54,7 @@ use mapper_host::chain;
 use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
 use std::time::{Duration, Instant as Clock};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 /// How long a newcomer waits while others [arrive](Arrivals), and an end after another for those that follow: 5 ms, as the
@@ -93,6 +94,8 @@ pub(crate) struct Daemon {
     pub(crate) quotas: Quotas,
     pub(crate) arrivals: Arrivals,
     pub(crate) lookout: Lookout,
+    /// Where the rules that adopt go when they change.
+    pub(crate) adopt_rules: watch::Sender<AdoptRules>,
     pub(crate) timing: Timing,
 }
 
@@ -201,6 +204,9 @@ impl Daemon {
                     let _hung_up = reply.send(answer);
                 }
                 self.quotas.charge(uid, account, started.elapsed());
+            }
+            Message::Adopt { request, reply } => {
+                let _ended = reply.send(self.adopt_by_rule(request));
             }
             Message::LeaseEnded { app } => {
                 if let Some(known) = self.registry.get_mut(app) {
@@ -486,6 +492,18 @@ impl Daemon {
         adopted
     }
 
+    /// What an earlier daemon adopted, or root, is not adopted again.
+    pub(crate) fn adopt_by_rule(&mut self, request: AdoptRequest) -> Result<(), ErrorReply> {
+        // The one that was adopted may have ended, and this be its successor.
+        let before = self.registry.adopted(&request.target);
+        self.registry.may_have_ended.extend(before);
+        self.end_empty();
+        match self.registry.adopted(&request.target) {
+            Some(_) => Ok(()),
+            None => self.try_adopt(&Peer::this_daemon(), request).map(drop),
+        }
+    }
+
     fn try_adopt(&mut self, peer: &Peer, request: AdoptRequest) -> Result<AdoptReply, ErrorReply> {
         let Self {
             config,
@@ -539,6 +557,14 @@ impl Daemon {
             ..
         } = self;
         let reloaded = reload::reload(config, machine, decider, telemetry);
+        let rules = &config.adopt;
+        self.adopt_rules.send_if_modified(|before| {
+            let differs = before != rules;
+            if differs {
+                before.clone_from(rules);
+            }
+            differs
+        });
         let reply = reloaded.map(|reloaded| {
             self.act(reloaded.effect);
             reloaded.reply

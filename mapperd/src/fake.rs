@@ -284,6 +284,7 @@ impl FakeMachine {
             quotas: Quotas::new(u64::MAX),
             arrivals: Arrivals::default(),
             lookout: Lookout::default(),
+            adopt_rules: tokio::sync::watch::channel(Default::default()).0,
             timing: Timing::default(),
         };
         Self {

@@ -15,8 +15,10 @@
 //!                                                    └──► mailboxes ──► threads: saved state, recording, log, notifications
 //! ```
 //!
-//! An idle daemon has no timer running, but for the watchdog of the service manager.
+//! An idle daemon has no timer running, but for the watchdog of the service manager and, with rules that adopt, for
+//! [`adopter`].
 
+mod adopter;
 mod config;
 mod daemon;
 mod decider;
@@ -64,6 +66,7 @@ use store::saver::Saver;
 use store::{Store, takeover};
 use telemetry::tally::Tally;
 use telemetry::{Telemetry, logging, metrics_server, record, service};
+use tokio::sync::watch;
 
 /// Exit status when another daemon listens on the socket.
 const ALREADY_RUNNING: u8 = 3;
@@ -198,6 +201,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);
     let quotas = Quotas::new(mapper_host::raise_file_limit());
     let arrivals = Arrivals::default();
+    let (adopt_rules, rules) = watch::channel(settings.adopt.clone());
     let mut daemon = Daemon {
         config: settings,
         registry: Registry::new(),
@@ -208,6 +212,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         quotas: quotas.clone(),
         arrivals: arrivals.clone(),
         lookout: Lookout::default(),
+        adopt_rules,
         timing: Timing::default(),
     };
     daemon.take_over(legacy);
@@ -220,6 +225,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone())?;
     }
     memory::start()?;
+    tokio::spawn(adopter::run(rules, sender.clone()));
     server::start(
         socket.listener()?,
         quotas,

@@ -4,6 +4,7 @@
 //! `deploy/mapper.schema.json` is the JSON schema for editors. Tests compare both with this code.
 
 use crate::config::access::AccessRule;
+use crate::config::adopt_rules::AdoptRule;
 use crate::config::interval::Interval;
 use crate::config::moved::Moved;
 use crate::config::program_rules::ProgramRule;
@@ -52,6 +53,8 @@ pub(crate) struct ConfigFile {
     pub(crate) access: Vec<AccessRule>,
     /// What is settled for programs whose users leave it open: the first rule that fits decides.
     pub(crate) program: Vec<ProgramRule>,
+    /// What is managed without anybody's call: the first rule that fits decides.
+    pub(crate) adopt: Vec<AdoptRule>,
     /// Where metrics are served.
     pub(crate) metrics: MetricsConfig,
     /// What an operator need not judge: places that the service manager sets, and settings of the policies

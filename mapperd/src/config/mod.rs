@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod accounts;
+pub(crate) mod adopt_rules;
 pub(crate) mod args;
 pub(crate) mod file;
 pub(crate) mod former_places;
@@ -9,6 +10,7 @@ mod hints;
 pub(crate) mod interval;
 pub(crate) mod moved;
 pub(crate) mod parse;
+mod pattern;
 pub(crate) mod peer;
 pub(crate) mod program_rules;
 pub(crate) mod ranges;

@@ -4,6 +4,7 @@
 //! force. The error names the file, the line and the key.
 
 use crate::config::access::Access;
+use crate::config::adopt_rules::AdoptRules;
 use crate::config::file::ConfigFile;
 use crate::config::program_rules::ProgramRules;
 use crate::config::{former_places, hints, ranges};
@@ -33,7 +34,8 @@ impl ConfigFile {
         }
         let rules = ranges::check_grants(&file.access)
             .and_then(|()| Access::resolve(&file.access))
-            .and_then(|_| ProgramRules::resolve("", &file.program));
+            .and_then(|_| ProgramRules::resolve("", &file.program))
+            .and_then(|_| AdoptRules::resolve(&file.adopt));
         if let Err(bad) = rules {
             bail!("{}{bad}", place_of_rule(text, bad.list, bad.number));
         }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_sees_at_most_thirty_keys() {
+    fn an_operator_who_adopts_nothing_sees_at_most_thirty_keys() {
         let schema = schema();
         let below = |value: &Value| {
             let name = value["$ref"].as_str().or(value["items"]["$ref"].as_str());
@@ -209,7 +211,7 @@ mod tests {
             keys.map_or(0, serde_json::Map::len)
         };
         let keys = schema["properties"].as_object().unwrap().iter();
-        let keys = keys.filter(|(name, _)| *name != "expert");
+        let keys = keys.filter(|(name, _)| !["expert", "adopt"].contains(&name.as_str()));
         let shown: usize = keys.map(|(_, value)| below(value).max(1)).sum();
         assert!((20..=30).contains(&shown), "{shown} keys");
     }

@@ -12,6 +12,19 @@ pub(crate) struct Peer {
     pub(crate) groups: Arc<[u32]>,
 }
 
+impl Peer {
+    /// The daemon itself, which does what its operator has configured.
+    pub(crate) fn this_daemon() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self {
+            pid: std::process::id(),
+            uid,
+            account: uid,
+            groups: Arc::default(),
+        }
+    }
+}
+
 #[cfg(test)]
 impl Peer {
     pub(crate) fn of(uid: u32, groups: &[u32]) -> Self {

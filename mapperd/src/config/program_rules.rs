@@ -5,6 +5,7 @@
 //! decides; [`terms`](crate::requests::terms) combines them with the options of the user.
 
 use crate::config::access::{BadRule, Whom};
+use crate::config::pattern::Pattern;
 use crate::config::peer::Peer;
 use crate::config::types::parsed;
 use mapper_control::schema::{Program, RuntimeChoice, Schedule, Threads};
@@ -49,56 +50,6 @@ pub(crate) struct ProgramRule {
     pub(crate) isolated: Option<bool>,
     /// Whether others may use its CPUs while it is idle.
     pub(crate) lend: Option<bool>,
-}
-
-/// A pattern for paths and names.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Pattern(String);
-
-impl TryFrom<String> for Pattern {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("pattern \"\": give a path or name; leave it out to fit all".to_owned());
-        }
-        if text.contains('[') {
-            return Err(format!(
-                "pattern {text:?}: `[` is not supported; use ? for one character, * for some"
-            ));
-        }
-        Ok(Self(text))
-    }
-}
-
-impl Pattern {
-    /// Whether the pattern matches the whole of a text. Time: at most the product of their lengths.
-    fn fits(&self, text: &str) -> bool {
-        let (mut rest, text) = (self.0.as_bytes(), text.as_bytes());
-        // The places in the text up to which the pattern read so far matches.
-        let mut ends = vec![false; text.len() + 1];
-        ends[0] = true;
-        while let [first, after @ ..] = rest {
-            let any = rest.starts_with(b"**");
-            rest = if any { &rest[2..] } else { after };
-            if *first == b'*' {
-                for (place, &byte) in text.iter().enumerate() {
-                    ends[place + 1] |= ends[place] && (any || byte != b'/');
-                }
-                continue;
-            }
-            for (place, &byte) in text.iter().enumerate().rev() {
-                let same = *first == byte || (*first == b'?' && byte != b'/');
-                ends[place + 1] = ends[place] && same;
-            }
-            ends[0] = false;
-            if !ends.contains(&true) {
-                return false;
-            }
-        }
-        ends[text.len()]
-    }
 }
 
 /// The beginning of a build id.
@@ -199,14 +150,13 @@ impl ProgramRule {
             let why = "sets nothing; give teams, threads, schedule, qos, runtime, isolated or lend";
             return Err(why.to_owned());
         }
-        match (&self.path, &self.name, self.teams, self.runtime) {
-            (Some(Pattern(path)), ..) if !path.starts_with('/') && !path.starts_with("**") => {
-                Err(format!(
-                    "path = {path:?} fits no program; give an absolute path, or one that begins with **, or \
+        let text = |pattern: &Option<Pattern>| pattern.as_ref().map(|p| p.as_str().to_owned());
+        match (text(&self.path), text(&self.name), self.teams, self.runtime) {
+            (Some(path), ..) if !path.starts_with('/') && !path.starts_with("**") => Err(format!(
+                "path = {path:?} fits no program; give an absolute path, or one that begins with **, or \
                      the file's name alone as name"
-                ))
-            }
-            (_, Some(Pattern(name)), ..) if name.contains('/') => Err(format!(
+            )),
+            (_, Some(name), ..) if name.contains('/') => Err(format!(
                 "name = {name:?} fits no program, as names have no slash; give it as path"
             )),
             (.., Some(teams), Some(RuntimeChoice::Off)) if teams != TeamMode::Fixed => Err(
@@ -241,7 +191,6 @@ pub(crate) fn try_rules(text: &str) -> anyhow::Result<ProgramRules> {
 mod tests {
     use super::*;
     use crate::fake::assert_says;
-    use proptest::prelude::*;
 
     #[test]
     fn an_invalid_rule_is_named_with_its_own_line() {
@@ -305,25 +254,6 @@ mod tests {
             // A name says nothing about the build.
             assert!(rule.build_id.is_some(), "{rule:?}");
             assert!(rule.users.is_empty() && rule.groups.is_empty());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_pattern_without_wildcards_fits_itself_alone(a in "[a-z/]{1,8}", b in "[a-z/]{1,8}") {
-            let pattern = Pattern::try_from(a.clone()).unwrap();
-            prop_assert!(pattern.fits(&a));
-            prop_assert_eq!(pattern.fits(&b), a == b);
-        }
-
-        #[test]
-        fn one_asterisk_stops_at_a_slash_and_two_do_not(a in "[a-z]{0,4}", b in "[a-z]{0,4}", c in "[a-z]{0,4}") {
-            let one = Pattern::try_from(format!("/{a}*{c}")).unwrap();
-            let two = Pattern::try_from(format!("/{a}**{c}")).unwrap();
-            let flat = format!("/{a}{b}{c}");
-            let deep = format!("/{a}{b}/{c}");
-            prop_assert!(one.fits(&flat) && two.fits(&flat) && two.fits(&deep));
-            prop_assert!(!one.fits(&deep));
         }
     }
 }

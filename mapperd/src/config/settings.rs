@@ -1,6 +1,7 @@
 //! The settings of the daemon: command line, then configuration file, then defaults.
 
 use crate::config::access::Access;
+use crate::config::adopt_rules::AdoptRules;
 use crate::config::args::Args;
 use crate::config::file::{ConfigFile, MetricsConfig};
 use crate::config::interval::Interval;
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) programs: ProgramRules,
     /// The rules that mapper is delivered with.
     pub(crate) shipped_programs: ProgramRules,
+    pub(crate) adopt: AdoptRules,
     pub(crate) metrics: MetricsConfig,
     /// Stop after so long without anything to manage.
     pub(crate) stop_when_idle: Option<Duration>,
@@ -162,6 +164,7 @@ impl Settings {
             programs: ProgramRules::resolve(origin, &file.program)?,
             shipped_programs: ProgramRules::shipped()
                 .context("read the shipped list of programs")?,
+            adopt: AdoptRules::resolve(&file.adopt)?,
             metrics: file.metrics,
             stop_when_idle: args.stop_when_idle.map(|s| Duration::from_secs(s.into())),
             moved: file.moved,

@@ -12,7 +12,7 @@ pub(crate) mod provenance;
 use crate::config::accounts::Accounts;
 use app::{App, Lease};
 use ended::EndedApps;
-use mapper_control::schema::Program;
+use mapper_control::schema::{AdoptTarget, Program};
 use mapper_model::{AppId, AppName, CpuSet};
 use pending::{Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
@@ -49,6 +49,15 @@ impl Registry {
 
     pub(crate) fn get(&self, id: AppId) -> Option<&App> {
         self.place(id).map(|place| &self.apps[place])
+    }
+
+    /// The application that was adopted as this.
+    pub(crate) fn adopted(&self, target: &AdoptTarget) -> Option<AppId> {
+        let is_it = |app: &&App| {
+            let adoption = app.record.origin.adoption();
+            adoption.is_some_and(|adoption| adoption.target == *target)
+        };
+        Some(self.apps.iter().find(is_it)?.record.id)
     }
 
     pub(crate) fn get_mut(&mut self, id: AppId) -> Option<&mut App> {

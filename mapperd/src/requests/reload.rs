@@ -82,6 +82,7 @@ fn try_reload(
     settings.pipeline = new.pipeline;
     settings.access = new.access;
     settings.programs = new.programs;
+    settings.adopt = new.adopt;
     let mut effect = Effect::Decide;
     if pace_changed {
         decider.set_pace(settings.interval, settings.overhead_budget);
@@ -118,6 +119,7 @@ impl Changes {
         let sections = [
             ("[[access]]", old.access != new.access),
             ("[[program]]", old.programs != new.programs),
+            ("[[adopt]]", old.adopt != new.adopt),
             ("[expert.characterise]", were.monitor != are.monitor),
             ("[expert.allocate]", were.allocate != are.allocate),
             ("[expert.placement]", were.map != are.map),

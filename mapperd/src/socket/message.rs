@@ -2,7 +2,7 @@
 
 use crate::config::peer::Peer;
 use crate::socket::arrivals::Arrival;
-use mapper_control::schema::LaunchReply;
+use mapper_control::schema::{AdoptRequest, LaunchReply};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_model::AppId;
 use std::os::fd::OwnedFd;
@@ -19,6 +19,11 @@ pub(crate) enum Message {
         reply: oneshot::Sender<Answer>,
         /// That of its client, if this is its first call.
         arrival: Option<Arrival>,
+    },
+    /// A rule of the configuration says so.
+    Adopt {
+        request: AdoptRequest,
+        reply: oneshot::Sender<Result<(), ErrorReply>>,
     },
     /// The connection that was the lease of an application has closed.
     LeaseEnded {

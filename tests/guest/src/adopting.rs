@@ -48,7 +48,7 @@ impl Service {
         Ok(service)
     }
 
-    fn pid(&self) -> Result<u32> {
+    pub(crate) fn pid(&self) -> Result<u32> {
         let text = property(self.0, "MainPID")?;
         let pid = text
             .parse()
@@ -57,7 +57,7 @@ impl Service {
         Ok(pid)
     }
 
-    fn group(&self) -> Result<PathBuf> {
+    pub(crate) fn group(&self) -> Result<PathBuf> {
         let group = property(self.0, "ControlGroup")?;
         ensure!(!group.is_empty(), "{} has no group", self.0);
         Ok(Path::new("/sys/fs/cgroup").join(group.trim_start_matches('/')))

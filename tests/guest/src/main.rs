@@ -12,6 +12,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+mod adopt_rules;
 mod adopting;
 mod application;
 mod confinement;
@@ -89,6 +90,7 @@ const TESTS: &[Test] = tests![
     adopting::an_adopted_unit_is_kept_within_a_limit_that_is_set_later,
     adopting::memory_of_an_adopted_unit_follows_its_cpus_through_systemd,
     adopting::what_lost_its_state_is_roots_to_release_and_stays_released,
+    adopt_rules::what_a_rule_names_is_adopted_at_every_start_until_it_is_released,
     partitions::without_the_drop_in_isolation_is_refused_and_names_it,
     partitions::an_isolated_application_has_its_cpus_to_itself_until_it_ends,
     partitions::isolation_outlives_a_crash_and_ends_with_a_stop,

@@ -47,7 +47,7 @@ const NO_BUILD: &str = "-Wl,--build-id=none";
 const DAEMON_TESTS: [&str; 2] = ["flood", "many_crashes"];
 
 /// Variables that begin so set the size of a test, and go into the guest.
-const SIZES: [&str; 2] = ["MAPPER_FLOOD_", "MAPPER_INJECTED"];
+const SIZES: [&str; 3] = ["MAPPER_FLOOD_", "MAPPER_INJECTED", "MAPPER_RESTARTS"];
 
 /// Lists every file that a package could leave behind, without dpkg's own records and what the system writes as it runs.
 const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");

@@ -96,6 +96,13 @@ impl GroupDir {
         &self.path
     }
 
+    /// Another one after the group was removed and made again.
+    pub(super) fn inode(&self) -> Result<u64, HostError> {
+        let stat = rustix::fs::fstat(self.dir.as_fd());
+        let stat = stat.map_err(|errno| HostError::file("look at", &self.path, errno.into()))?;
+        Ok(stat.st_ino)
+    }
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

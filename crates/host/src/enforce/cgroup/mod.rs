@@ -28,6 +28,7 @@ mod restoring;
 #[cfg(test)]
 mod restoring_tests;
 mod root;
+mod running;
 mod search;
 mod spreading;
 mod systemd;
@@ -36,6 +37,7 @@ mod tests;
 
 pub(crate) use root::cgroup2_mount;
 pub use root::find_root;
+pub use running::{RunningGroup, running_groups};
 
 use self::adoption::Adoption;
 use self::files::{
