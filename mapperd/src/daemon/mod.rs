@@ -1,4 +1,4 @@
-//! The loop: the one task that owns everything that changes, and the only file that sees all of it.
+//! The loop: the one task that owns everything that changes, and the only folder that sees all of it.
 //!
 //! States of an application:
 //!
@@ -19,6 +19,9 @@
 //! Invariants: an application is released exactly once; every arrival and departure is followed by a decision; without
 //! applications, and with nothing left to do for released ones, there is no timer.
 
+mod adoption;
+mod gathering;
+
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -31,47 +34,26 @@ use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
 use crate::registry::page;
-use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::{Effect, Handled};
-use crate::requests::permit::{Permit, held_up, internal, invalid};
-use crate::requests::{
-    adopt, explain, history, launch, policies, promise, release, reload, report,
-};
+use crate::requests::permit::{Permit, internal, invalid};
+use crate::requests::{explain, history, launch, policies, promise, release, reload, report};
 use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Answer, Inbox, Message};
-use crate::socket::quota::{self, Event, Quotas};
+use crate::socket::quota::{Event, Quotas};
 use crate::store::Store;
 use crate::store::saved::Ending;
-use crate::store::saver::{Flushed, Saver};
+use crate::store::saver::Flushed;
 use crate::store::takeover::{self, Legacy};
 use crate::telemetry::service::{self, Asked, Signals, Watchdog};
 use crate::telemetry::{Telemetry, metrics, status};
-use mapper_control::schema::{
-    AdoptReply, AdoptRequest, ExitedRequest, LaunchRequest, ReloadReply, Threads,
-};
+use mapper_control::schema::{ExitedRequest, LaunchRequest, ReloadReply};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
-use mapper_host::enforce::{Departure, HeldUp, MembersKept, Unfinished};
+use mapper_host::enforce::{Departure, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-
-/// How long a newcomer waits while others [arrive](Arrivals), and an end after another for those that follow: 5 ms, as the
-/// runtime's timer adds up to one. Where it takes longer to act on them, the next wait as long, so that there is time for
-/// calls.
-const GATHER: Duration = Duration::from_millis(4);
-
-/// They wait no longer than this.
-const GATHER_AT_MOST: Duration = Duration::from_millis(30);
-
-/// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
-/// of some launches delay neither calls nor the end of an interval by more than one of them takes.
-const ADMITTING: Duration = Duration::from_millis(50);
-
-/// How long a newcomer waits while the kernel holds up whoever joins a group, and how often that is looked at.
-const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How often the state is saved while nothing changes.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -98,9 +80,6 @@ pub(crate) struct Daemon {
     pub(crate) adopt_rules: watch::Sender<AdoptRules>,
     pub(crate) timing: Timing,
 }
-
-/// What was admitted, and who waits for the answer.
-type Waiting = (Admitted, oneshot::Sender<Answer>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
@@ -296,252 +275,6 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
-        let since = Instant::now();
-        self.registry.pending.push(Pending {
-            launch,
-            reply,
-            since,
-        });
-        // Teams that keep the size that they have at launch.
-        let keeps_size = |pending: &&Pending| {
-            pending.launch.settlement.terms.threads == Some(Threads::Allocated)
-        };
-        let oldest = self.registry.pending.iter().find(keeps_size);
-        let least = oldest.map_or(since, |pending| pending.since + GATHER);
-        let soon = match self.arrivals.any() {
-            true => since + GATHER,
-            false => since,
-        };
-        let Timing {
-            gathered,
-            gather_until,
-            ..
-        } = &mut self.timing;
-        let due = gather_until.map_or(soon, |until| until.max(soon));
-        *gathered = Some(gathered.map_or(due, |waiting| waiting.min(due)).max(least));
-    }
-
-    /// Admits the launches that have waited and ends the applications that have no process left, decides once for all, and
-    /// answers.
-    pub(crate) fn act_on_gathered(&mut self) {
-        self.timing.gathered = None;
-        let started = Clock::now();
-        let mut events = self.forget_empty();
-        let held = self.machine.moves_held_up();
-        let (admitted, launches) = match &held {
-            None => self.admit(),
-            Some(held) => {
-                self.refuse_the_late(held);
-                Default::default()
-            }
-        };
-        if !events.is_empty() || !admitted.is_empty() {
-            self.membership_changed();
-        }
-        self.answer_when_saved(admitted);
-        events.extend(launches);
-        self.charge(events, started.elapsed());
-        self.gather_after(started.elapsed());
-        if !self.registry.pending.is_empty() {
-            let again = held.map(|_| Instant::now() + LOOK_AGAIN);
-            self.timing.gathered = self.timing.gather_until.max(again);
-        }
-    }
-
-    /// Refuses the newcomers that have waited long for the kernel.
-    fn refuse_the_late(&mut self, held: &HeldUp) {
-        let pending = std::mem::take(&mut self.registry.pending);
-        let late = |waiting: &Pending| waiting.since.elapsed() >= HELD_UP_AT_MOST;
-        let (late, pending) = pending.into_iter().partition(late);
-        self.registry.pending = pending;
-        for Pending { launch, reply, .. } in late {
-            let (pid, error) = (launch.request.pid, held_up(held));
-            tracing::warn!(pid, "launch refused: {error}");
-            let _hung_up = reply.send(Err(error));
-        }
-    }
-
-    /// What follows waits as long as this took.
-    pub(crate) fn gather_after(&mut self, taken: Duration) {
-        let wait = taken.clamp(GATHER, GATHER_AT_MOST);
-        self.timing.gather_until = Some(Instant::now() + wait);
-    }
-
-    /// Charges launches and ends for what they and the decision after them took together.
-    fn charge(&self, events: Vec<Event>, taken: Duration) {
-        let Self {
-            registry, machine, ..
-        } = self;
-        let apps_of = |account| registry.count_of(account, &machine.accounts);
-        for (uid, account, part) in quota::parts(events, apps_of, registry.apps.len(), taken) {
-            self.quotas.charge(uid, account, part);
-        }
-    }
-
-    /// Returns what was admitted, and what each launch took.
-    fn admit(&mut self) -> (Vec<Waiting>, Vec<Event>) {
-        let (mut admitted, mut events) = (Vec::new(), Vec::new());
-        let began = Clock::now();
-        let mut pending = std::mem::take(&mut self.registry.pending).into_iter();
-        while began.elapsed() < ADMITTING
-            && let Some(Pending { launch, reply, .. }) = pending.next()
-        {
-            if reply.is_closed() {
-                continue;
-            }
-            self.forget_unanswered(launch.request.pid);
-            let Self {
-                registry,
-                machine,
-                telemetry,
-                ..
-            } = self;
-            let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
-            match launch::admit(launch, registry, machine, telemetry) {
-                Ok(app) => admitted.push((app, reply)),
-                Err(error) => {
-                    tracing::warn!("launch failed: {error}");
-                    let _ = reply.send(Err(error));
-                }
-            }
-            events.push(Event::new(uid, account, started));
-        }
-        self.registry.pending.extend(pending);
-        (admitted, events)
-    }
-
-    /// An earlier daemon admitted this process and ended before it answered: its launcher asks again.
-    fn forget_unanswered(&mut self, pid: u32) {
-        if let Some(app) = launch::with_first_process(pid, &self.registry, &self.machine) {
-            let app = app.record.id;
-            self.forget(app);
-            self.registry.ended.retract(app);
-        }
-    }
-
-    fn answer_when_saved(&mut self, admitted: Vec<Waiting>) {
-        if admitted.is_empty() {
-            return;
-        }
-        // Without groups the next daemon finds the managed processes by the file alone. A launcher waits for it, but
-        // for no disk that is slower than this; nobody else waits.
-        let saver = self.store.saver.as_ref();
-        let saver = saver.filter(|_| {
-            let members = self.machine.enforcer.capabilities().members;
-            members == MembersKept::BySavedState
-        });
-        match saver.and_then(|saver| saver.unwritten(adopt::SAVED_FIRST)) {
-            Some(state) => {
-                let waiting = admitted.into_iter().map(|(admitted, reply)| Unanswered {
-                    admitted,
-                    reply,
-                    state,
-                });
-                self.registry.unanswered.extend(waiting);
-                let due = Instant::now() + adopt::SAVED_FIRST;
-                self.timing.answers_due.get_or_insert(due);
-            }
-            None => self.answer_launches(admitted),
-        }
-    }
-
-    /// Answers the launches that were saved; all of them, if the disk takes too long.
-    fn answer_saved(&mut self) {
-        let due = self.timing.answers_due;
-        let all = due.is_some_and(|due| due <= Instant::now());
-        let saver = self.store.saver.as_ref();
-        let tried = saver.map_or(u64::MAX, Saver::tried);
-        let waiting = std::mem::take(&mut self.registry.unanswered);
-        let (saved, waiting): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|w| all || w.state <= tried);
-        self.registry.unanswered = waiting;
-        if self.registry.unanswered.is_empty() {
-            self.timing.answers_due = None;
-        }
-        let saved = saved.into_iter().map(|w| (w.admitted, w.reply));
-        self.answer_launches(saved.collect());
-    }
-
-    fn answer_launches(&mut self, admitted: Vec<Waiting>) {
-        let mut lost = Effect::None;
-        for (app, reply) in admitted {
-            let id = app.id;
-            let answer = launch::answer(app, &self.registry, &self.machine);
-            let refused = answer.is_err();
-            let unheard = reply.send(answer).is_err();
-            if refused || unheard {
-                self.forget(id);
-                lost = Effect::Membership;
-            }
-        }
-        self.act(lost);
-    }
-
-    pub(crate) fn adopt(
-        &mut self,
-        peer: &Peer,
-        request: AdoptRequest,
-    ) -> Result<AdoptReply, ErrorReply> {
-        let target = request.target.clone();
-        let adopted = self.try_adopt(peer, request);
-        if let Err(error) = &adopted {
-            self.telemetry.tally.refused += 1;
-            tracing::info!(uid = peer.uid, "{target} not adopted: {error}");
-        }
-        adopted
-    }
-
-    /// What an earlier daemon adopted, or root, is not adopted again.
-    pub(crate) fn adopt_by_rule(&mut self, request: AdoptRequest) -> Result<(), ErrorReply> {
-        // The one that was adopted may have ended, and this be its successor.
-        let before = self.registry.adopted(&request.target);
-        self.registry.may_have_ended.extend(before);
-        self.end_empty();
-        match self.registry.adopted(&request.target) {
-            Some(_) => Ok(()),
-            None => self.try_adopt(&Peer::this_daemon(), request).map(drop),
-        }
-    }
-
-    fn try_adopt(&mut self, peer: &Peer, request: AdoptRequest) -> Result<AdoptReply, ErrorReply> {
-        let Self {
-            config,
-            registry,
-            machine,
-            ..
-        } = self;
-        if let Some(held) = machine.moves_held_up() {
-            return Err(held_up(&held));
-        }
-        let target = request.target.clone();
-        let prepared = adopt::prepare(peer, request, config, registry, machine)?;
-        let app = prepared.adoptee.app;
-        self.save(Ending::Running);
-        let saved = self.store.flush(adopt::SAVED_FIRST);
-        if let Err(error) = adopt::bring_in(&prepared, saved, &mut self.machine) {
-            adopt::withdraw(
-                &prepared,
-                &mut self.registry,
-                &mut self.machine,
-                &self.decider,
-            );
-            self.save(Ending::Running);
-            return Err(error);
-        }
-        tracing::info!(app = app.0, by = peer.uid, "adopted {target}");
-        self.telemetry.tally.adoptions += 1;
-        self.membership_changed();
-        if let Some(reply) = adopt::reply(&prepared, &self.registry, &mut self.machine) {
-            return Ok(reply);
-        }
-        self.forget(app);
-        self.membership_changed();
-        Err(internal(
-            "it ended or could not be confined; see the daemon's log".to_owned(),
-        ))
-    }
-
     fn reload_for(&mut self, permit: &Permit<'_>) -> Result<ReloadReply, ErrorReply> {
         permit.check_reload()?;
         self.reload().map_err(|error| invalid(format!("{error:#}")))
@@ -686,55 +419,6 @@ impl Daemon {
 
     fn interval(&self) -> Duration {
         Duration::from_nanos(self.decider.pacing.interval_ns())
-    }
-
-    /// Looks at once whether an application ended. Where ends follow each other closely, one look and one decision serve
-    /// all: each takes time that grows with the processes of the machine.
-    pub(crate) fn may_have_ended(&mut self, app: AppId) {
-        if self.registry.get(app).is_none() {
-            return;
-        }
-        self.registry.may_have_ended.insert(app);
-        match self
-            .timing
-            .gather_until
-            .filter(|until| *until > Instant::now())
-        {
-            Some(until) => {
-                self.timing.gathered.get_or_insert(until);
-            }
-            None => self.end_empty(),
-        }
-    }
-
-    /// Ends the applications that have no process left, with one decision.
-    pub(crate) fn end_empty(&mut self) {
-        if self.registry.may_have_ended.is_empty() {
-            return;
-        }
-        let started = Clock::now();
-        let events = self.forget_empty();
-        if !events.is_empty() {
-            self.membership_changed();
-        }
-        self.charge(events, started.elapsed());
-        self.gather_after(started.elapsed());
-    }
-
-    /// Forgets the applications that have no process left, and returns whose they were. Takes no decision.
-    fn forget_empty(&mut self) -> Vec<Event> {
-        let apps = &mut self.registry.may_have_ended;
-        if apps.is_empty() {
-            return Vec::new();
-        }
-        let mut events = Vec::new();
-        for app in self.machine.enforcer.emptied(apps) {
-            let uid = self.registry.get(app).map(|app| app.record.requested_by());
-            let started = Clock::now();
-            self.forget(app);
-            events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
-        }
-        events
     }
 
     /// Ends the management of an application. Takes no decision.
