@@ -12,7 +12,7 @@ use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
 use crate::requests::{history, launch, report, terms};
 use mapper_control::Reply;
-use mapper_control::schema::{LaunchRequest, Wishes};
+use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppName, CpuSet, Trigger};
 use std::time::Duration;
@@ -270,6 +270,44 @@ fn applications_count_against_the_user_who_requested_them() {
     };
     let refused = machine.adopt(&subordinate, "/jobs/3").unwrap_err();
     assert_says(&refused, &["applications beyond 1"]);
+}
+
+#[test]
+fn users_have_equal_shares_however_many_programs_each_of_them_runs() {
+    let mut machine = FakeMachine::with_processes_of(user().uid);
+    let other = Peer::of(user().uid + 1, &[]);
+    let of_one = ["/a/1", "/a/2"].map(|group| machine.adopt(&user(), group).unwrap());
+    let of_other = machine.adopt(&other, "/b/1").unwrap();
+    let fair = |machine: &FakeMachine, app| {
+        let app = machine.daemon.registry.get(app).unwrap();
+        app.record.planned.as_ref().unwrap().share.fair
+    };
+    let shares = of_one.map(|app| fair(&machine, app));
+    assert_eq!((shares, fair(&machine, of_other)), ([2, 2], 4));
+    // What root has adopted counts for itself.
+    let services = ["/s/1", "/s/2"].map(|group| machine.adopt(&root(), group).unwrap());
+    let shares = [of_one[0], of_one[1], of_other, services[0], services[1]];
+    let shares = shares.map(|app| fair(&machine, app));
+    assert_eq!(shares, [1, 1, 2, 2, 2]);
+}
+
+#[test]
+fn what_is_adopted_already_is_not_adopted_by_a_rule_until_it_has_ended() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let request = AdoptRequest::of(AdoptTarget::Cgroup("/jobs/1".to_owned()));
+    let count = |machine: &FakeMachine| machine.daemon.telemetry.tally.adoptions;
+    for _ in 0..2 {
+        machine.daemon.adopt_by_rule(request.clone()).unwrap();
+        assert_eq!(count(&machine), 1);
+    }
+    let first = machine.daemon.registry.adopted(&request.target).unwrap();
+    machine.seen.borrow_mut().empty.insert(first);
+    machine.daemon.adopt_by_rule(request.clone()).unwrap();
+    assert_eq!(count(&machine), 2);
+    assert_ne!(
+        machine.daemon.registry.adopted(&request.target),
+        Some(first)
+    );
 }
 
 #[test]

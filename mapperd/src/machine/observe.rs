@@ -1,5 +1,6 @@
 //! Reading everything that a decision is based on.
 
+use crate::config::accounts::is_privileged;
 use crate::machine::Machine;
 use crate::machine::process::runnable;
 use crate::registry::Registry;
@@ -7,7 +8,10 @@ use crate::registry::app::{App, CpuTimeSample, Standing};
 use crate::registry::page;
 use mapper_host::enforce::Standing as InForce;
 use mapper_host::observe::Subject;
-use mapper_model::{Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger};
+use mapper_model::{
+    Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger, Weight,
+};
+use mapper_pipeline::{Owned, weights_by_owner};
 
 pub(crate) fn observe(
     tick: u64,
@@ -28,9 +32,11 @@ pub(crate) fn observe(
         };
         !app.record.partition.is_member() && !refused()
     });
-    let apps = registry.apps.iter_mut();
-    let apps = apps.map(|app| {
+    let weights = weights_by_user(registry, machine);
+    let apps = registry.apps.iter_mut().zip(weights);
+    let apps = apps.map(|(app, weight)| {
         let mut observed = observe_one(app, now_ns, equal_share, machine);
+        observed.spec.weight = weight;
         if isolates {
             // The kernel isolates no CPU that is in another group's set, too.
             observed.spec.lending = Lending::Never;
@@ -44,6 +50,18 @@ pub(crate) fn observe(
         usable,
         apps: apps.collect(),
     }
+}
+
+/// Ordinary users count alike. What root has launched or adopted counts for itself: services of the machine.
+fn weights_by_user(registry: &Registry, machine: &Machine) -> Vec<Weight> {
+    let owned = registry.apps.iter().map(|app| {
+        let by = app.record.requested_by();
+        Owned {
+            owner: (!is_privileged(by)).then(|| machine.accounts.of(by)),
+            weight: app.record.spec.weight,
+        }
+    });
+    weights_by_owner(&owned.collect::<Vec<_>>())
 }
 
 fn observe_one(
