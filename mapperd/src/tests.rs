@@ -11,10 +11,12 @@ use crate::registry::pending::{Launch, Pending};
 use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
 use crate::requests::{history, launch, report, terms};
+use crate::socket::message::{Candidate, Outcome};
 use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
+use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
-use mapper_model::{AppName, CpuSet, Trigger};
+use mapper_model::{AppName, CpuSet, Trigger, Weight};
 use std::time::Duration;
 
 fn left(machine: &FakeMachine) -> CpuSet {
@@ -291,23 +293,75 @@ fn users_have_equal_shares_however_many_programs_each_of_them_runs() {
     assert_eq!(shares, [1, 1, 2, 2, 2]);
 }
 
-#[test]
-fn what_is_adopted_already_is_not_adopted_by_a_rule_until_it_has_ended() {
-    let mut machine = FakeMachine::with_processes_of(0);
-    let request = AdoptRequest::of(AdoptTarget::Cgroup("/jobs/1".to_owned()));
-    let count = |machine: &FakeMachine| machine.daemon.telemetry.tally.adoptions;
-    for _ in 0..2 {
-        machine.daemon.adopt_by_rule(request.clone()).unwrap();
-        assert_eq!(count(&machine), 1);
+/// A group that a rule adopts with this weight.
+fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
+    let target = AdoptTarget::Cgroup(path.to_owned());
+    let request = AdoptRequest {
+        weight: Weight::new(weight).unwrap(),
+        ..AdoptRequest::of(target)
+    };
+    Candidate {
+        group: RunningGroup {
+            path: path.to_owned(),
+            inode,
+            owner: 0,
+        },
+        user: user().uid,
+        rule: 1,
+        request,
     }
-    let first = machine.daemon.registry.adopted(&request.target).unwrap();
+}
+
+#[test]
+fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let target = AdoptTarget::Cgroup("/jobs/1".to_owned());
+    let offer = |machine: &mut FakeMachine, inode| {
+        let outcome = machine
+            .daemon
+            .adopt_by_rule(candidate("/jobs/1", inode, 1.0));
+        matches!(outcome, Outcome::Adopted)
+    };
+    assert!(offer(&mut machine, 7));
+    assert!(!offer(&mut machine, 7));
+    let first = machine.daemon.registry.adopted(&target).unwrap();
+    let requested_by = |machine: &FakeMachine, app| {
+        let app = machine.daemon.registry.get(app).unwrap();
+        app.record.requested_by()
+    };
+    assert_eq!(requested_by(&machine, first), user().uid);
+    // Its next life, once the first is seen to have ended.
     machine.seen.borrow_mut().empty.insert(first);
-    machine.daemon.adopt_by_rule(request.clone()).unwrap();
-    assert_eq!(count(&machine), 2);
-    assert_ne!(
-        machine.daemon.registry.adopted(&request.target),
-        Some(first)
-    );
+    assert!(!offer(&mut machine, 8));
+    assert!(offer(&mut machine, 8));
+    let second = machine.daemon.registry.adopted(&target).unwrap();
+    assert_ne!(second, first);
+    machine.daemon.registry.leave_alone(second);
+    machine.daemon.forget(second);
+    assert!(!offer(&mut machine, 8));
+    assert_eq!(machine.daemon.registry.adopted(&target), None);
+    assert!(offer(&mut machine, 9));
+}
+
+#[test]
+fn an_adopted_group_gets_the_terms_of_a_rule_that_changes() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let adopted = |machine: &mut FakeMachine, weight| {
+        let outcome = machine
+            .daemon
+            .adopt_by_rule(candidate("/jobs/1", 7, weight));
+        let app = machine.daemon.registry.apps.first().unwrap();
+        (
+            matches!(outcome, Outcome::Adopted),
+            app.record.spec.weight.get(),
+        )
+    };
+    assert_eq!(adopted(&mut machine, 1.0), (true, 1.0));
+    assert_eq!(adopted(&mut machine, 3.0), (false, 3.0));
+    // What root has adopted keeps what root said.
+    let mut machine = FakeMachine::with_processes_of(0);
+    machine.adopt(&root(), "/jobs/1").unwrap();
+    assert_eq!(adopted(&mut machine, 3.0), (false, 1.0));
 }
 
 #[test]

@@ -79,13 +79,20 @@ pub struct OwnReport {
     pub serial: bool,
 }
 
+/// So much later than the clock was read a report may have been made that is in the page.
+const AHEAD_NS: u64 = 1_000_000_000;
+
 impl OwnReport {
-    /// The contents of the page at `now_ns`. A later time counts as that: it is of a report made since, or made up.
+    /// The contents of the page at `now_ns`. A little later time counts as that: it is of a report
+    /// made since.
     pub(crate) fn read(block: &OwnReportBlock, now_ns: u64) -> Self {
         let number = |word: &AtomicU64| amount(word.load(Ordering::Relaxed));
         // Acquire: the value is of this time or later.
         let time = |word: &AtomicU64| {
-            Some(word.load(Ordering::Acquire).min(now_ns)).filter(|at_ns| *at_ns > 0)
+            let reported = Some(word.load(Ordering::Acquire));
+            let last_ns = now_ns.saturating_add(AHEAD_NS);
+            let reported = reported.filter(|at_ns| (1..=last_ns).contains(at_ns));
+            reported.map(|at_ns| at_ns.min(now_ns))
         };
         let progress = match block.progress_kind.load(Ordering::Relaxed) {
             PROGRESS_WORK => time(&block.work_at_ns).and_then(|at_ns| {
@@ -242,7 +249,11 @@ mod tests {
         }
         assert_eq!(progress(&block, 1), None);
         block.add_work(1.0, 5);
-        assert_eq!(progress(&block, 4), work(1.0, 4), "of the future");
+        assert_eq!(progress(&block, 4), work(1.0, 4), "made since");
+        block.add_work(1.0, AHEAD_NS + 7);
+        assert_eq!(progress(&block, 6), None, "of the future");
+        let block = OwnReportBlock::default();
+        block.add_work(1.0, 5);
         // After an invalid amount in the page reports start anew.
         for invalid in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
             block.work_done.store(invalid.to_bits(), Ordering::Relaxed);

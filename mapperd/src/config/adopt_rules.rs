@@ -99,27 +99,8 @@ impl AdoptRule {
             (Some(_), Some(_)) => {
                 Err("names a unit and a control group; give one of them".to_owned())
             }
-            (Some(unit), None) => {
-                let name = unit.as_str();
-                match name.contains('/') || !KINDS.iter().any(|kind| name.ends_with(kind)) {
-                    true => Err(format!(
-                        "unit = {name:?} fits no unit with processes; give a name that ends in .service, .scope or .slice"
-                    )),
-                    false => Ok(()),
-                }
-            }
-            (None, Some(cgroup)) => {
-                let path = cgroup.as_str();
-                // A rule for all groups would be for those of the system, too.
-                let named = path.strip_prefix('/');
-                match named.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('*')) {
-                    true => Ok(()),
-                    false => Err(format!(
-                        "cgroup = {path:?} is no path below the mount of cgroup v2; give one that begins with a slash \
-                         and the name of a group"
-                    )),
-                }
-            }
+            (Some(unit), None) => check_unit(unit.as_str()),
+            (None, Some(cgroup)) => check_path(cgroup.as_str()),
         }?;
         self.range().map(drop)
     }
@@ -153,6 +134,39 @@ impl AdoptRule {
     }
 }
 
+/// A rule for all units would be for those of the system, too.
+fn check_unit(name: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ":_.\\@-*?".contains(c);
+    let stem = KINDS.iter().find_map(|kind| name.strip_suffix(kind));
+    match stem {
+        Some(stem) if stem.contains(|c| !"*?".contains(c)) && name.chars().all(allowed) => Ok(()),
+        Some(stem) if !stem.is_empty() && stem.chars().all(|c| "*?".contains(c)) => Err(format!(
+            "unit = {name:?} would be for the units of the system, too; give a part of the name"
+        )),
+        _ => Err(format!(
+            "unit = {name:?} fits no unit with processes; give a name that ends in .service, .scope or .slice"
+        )),
+    }
+}
+
+fn check_path(path: &str) -> Result<(), String> {
+    let wrong = |why: &str| Err(format!("cgroup = {path:?} {why}"));
+    let Some(below) = path.strip_prefix('/') else {
+        return wrong("is no path below the mount of cgroup v2; give one that begins with a slash");
+    };
+    if path.starts_with("/sys/fs/cgroup") {
+        return wrong("fits no group; leave out the mount, /sys/fs/cgroup");
+    }
+    let mut parts = below.split('/');
+    if parts.clone().any(|part| ["", ".", ".."].contains(&part)) {
+        return wrong("fits no group; give names with one slash between them");
+    }
+    match parts.next().is_some_and(|first| first.contains(['*', '?'])) {
+        true => wrong("would be for the groups of the system, too; begin with a name"),
+        false => Ok(()),
+    }
+}
+
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
@@ -178,7 +192,7 @@ mod tests {
     fn the_first_rule_that_fits_says_with_what_a_unit_is_adopted() {
         let rules = rules(
             "[[adopt]]\nunit = \"ollama.service\"\nqos = 0.9\nmax_cpus = 2\nlend = false\n\
-             [[adopt]]\nunit = \"*.service\"\nweight = 2\n",
+             [[adopt]]\nunit = \"a*.service\"\nweight = 2\n",
         );
         let first = rules.find("/system.slice/ollama.service").unwrap();
         assert_eq!(first.rule, 1);
@@ -274,8 +288,21 @@ mod tests {
             ("cgroup = \"jobs/*\"", &["adopt rule 1", "jobs/*", "slash"]),
             (
                 "cgroup = \"/**\"",
-                &["adopt rule 1", "/**", "name of a group"],
+                &["adopt rule 1", "/**", "begin with a name"],
             ),
+            ("cgroup = \"/?**\"", &["begin with a name"]),
+            (
+                "cgroup = \"/sys/fs/cgroup/jobs/*\"",
+                &["adopt rule 1", "leave out the mount"],
+            ),
+            ("cgroup = \"/jobs/\"", &["adopt rule 1", "one slash"]),
+            ("cgroup = \"/jobs/../*\"", &["adopt rule 1", "one slash"]),
+            (
+                "unit = \"*.service\"",
+                &["adopt rule 1", "part of the name"],
+            ),
+            ("unit = \".service\"", &["adopt rule 1", "fits no unit"]),
+            ("unit = \"a b.service\"", &["adopt rule 1", "fits no unit"]),
             ("unit = \"a.service\"\nmax_cpus = 0", &["adopt rule 1", "0"]),
             ("unit = \"a.service\"\nweight = 0", &["line 3", "weight 0"]),
             ("units = \"a.service\"", &["line 2", "`units`", "`unit`"]),

@@ -13,13 +13,12 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The daemon itself, which does what its operator has configured.
-    pub(crate) fn this_daemon() -> Self {
-        let uid = rustix::process::geteuid().as_raw();
+    /// The daemon itself, which does what its operator has configured, at the expense of this account.
+    pub(crate) fn for_account(account: u32) -> Self {
         Self {
             pid: std::process::id(),
-            uid,
-            account: uid,
+            uid: rustix::process::geteuid().as_raw(),
+            account,
             groups: Arc::default(),
         }
     }

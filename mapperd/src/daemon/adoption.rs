@@ -2,11 +2,16 @@
 
 use super::Daemon;
 use crate::config::peer::Peer;
+use crate::registry::LeftAlone;
+use crate::registry::origin::ByRule;
 use crate::requests::adopt;
-use crate::requests::permit::{held_up, internal};
+use crate::requests::permit::{Permit, held_up, internal};
+use crate::socket::message::{Candidate, Outcome};
 use crate::store::saved::Ending;
 use mapper_control::ErrorReply;
 use mapper_control::schema::{AdoptReply, AdoptRequest};
+use mapper_model::{AppId, Trigger};
+use std::time::Instant as Clock;
 
 impl Daemon {
     pub(crate) fn adopt(
@@ -23,15 +28,73 @@ impl Daemon {
         adopted
     }
 
-    /// What an earlier daemon adopted, or root, is not adopted again.
-    pub(crate) fn adopt_by_rule(&mut self, request: AdoptRequest) -> Result<(), ErrorReply> {
-        // The one that was adopted may have ended, and this be its successor.
-        let before = self.registry.adopted(&request.target);
-        self.registry.may_have_ended.extend(before);
-        self.end_empty();
-        match self.registry.adopted(&request.target) {
-            Some(_) => Ok(()),
-            None => self.try_adopt(&Peer::this_daemon(), request).map(drop),
+    /// Adopts what a rule names, unless it is managed or was released; another life of it is another matter.
+    pub(crate) fn adopt_by_rule(&mut self, candidate: Candidate) -> Outcome {
+        let Candidate {
+            group,
+            user,
+            request,
+            ..
+        } = candidate;
+        let (target, inode) = (request.target.clone(), group.inode);
+        let is_it = |left: &LeftAlone| left.target == target && left.inode == inode;
+        if self.registry.left_alone.iter().any(is_it) {
+            return Outcome::Nothing;
+        }
+        let rule = ByRule {
+            inode,
+            user,
+            request,
+        };
+        if let Some(app) = self.registry.adopted(&target) {
+            self.follow_rule(app, rule);
+            return Outcome::Nothing;
+        }
+        let started = Clock::now();
+        let account = self.machine.accounts.of(user);
+        let peer = Peer::for_account(account);
+        let permit = Permit::of(&peer, &self.config);
+        let room = permit.check_room_by_rule(&self.registry, &self.machine);
+        let adopted = room.and_then(|()| self.try_adopt(&peer, rule.request.clone()));
+        self.quotas.charge(user, account, started.elapsed());
+        match adopted {
+            Ok(reply) => {
+                if let Some(app) = self.registry.get_mut(reply.app) {
+                    app.record.origin.note_rule(rule);
+                }
+                self.decide(Trigger::Membership);
+                self.save(Ending::Running);
+                Outcome::Adopted
+            }
+            Err(error) => {
+                self.telemetry.tally.refused += 1;
+                Outcome::Refused(error)
+            }
+        }
+    }
+
+    /// One that a rule adopted ends with the life of its group, and gets other terms with the rule.
+    fn follow_rule(&mut self, id: AppId, rule: ByRule) {
+        let Some(app) = self.registry.get_mut(id) else {
+            return;
+        };
+        let Some(before) = app.record.origin.rule() else {
+            return;
+        };
+        if before.inode != rule.inode {
+            self.registry.may_have_ended.insert(id);
+            self.end_empty();
+        } else if before.request != rule.request {
+            let spec = &mut app.record.spec;
+            let request = &rule.request;
+            spec.qos = request.qos.unwrap_or_default();
+            spec.weight = request.weight;
+            spec.cpus = request.cpus;
+            spec.lending = request.lending;
+            tracing::info!(app = id.0, name = %spec.name, "its rule has changed");
+            app.record.origin.note_rule(rule);
+            self.decide(Trigger::Membership);
+            self.save(Ending::Running);
         }
     }
 

@@ -156,6 +156,10 @@ impl Daemon {
     /// When the daemon stops if nothing comes.
     fn idle_end(&mut self) -> Option<Instant> {
         let limit = self.config.stop_when_idle?;
+        // What is to be adopted may start at any time.
+        if !self.config.adopt.is_empty() {
+            return None;
+        }
         let newcomers = self.registry.pending.len() + self.registry.unanswered.len();
         if self.has_work() || newcomers > 0 {
             self.timing.idle_since = None;
@@ -184,8 +188,8 @@ impl Daemon {
                 }
                 self.quotas.charge(uid, account, started.elapsed());
             }
-            Message::Adopt { request, reply } => {
-                let _ended = reply.send(self.adopt_by_rule(request));
+            Message::Adopt { candidate, reply } => {
+                let _ended = reply.send(self.adopt_by_rule(candidate));
             }
             Message::LeaseEnded { app } => {
                 if let Some(known) = self.registry.get_mut(app) {

@@ -84,7 +84,10 @@ impl AppRecord {
     /// The user whose quota it counts against; its processes may be another user's.
     pub(crate) const fn requested_by(&self) -> u32 {
         match &self.origin {
-            Origin::Adopted(adoption) => adoption.by,
+            Origin::Adopted(adoption) => match &adoption.rule {
+                Some(rule) => rule.user,
+                None => adoption.by,
+            },
             Origin::Launched { .. } | Origin::Recovered => self.uid,
         }
     }

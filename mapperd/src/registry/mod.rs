@@ -14,12 +14,26 @@ use app::{App, Lease};
 use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_model::{AppId, AppName, CpuSet};
+use origin::Adoption;
 use pending::{Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
-use std::collections::{BTreeSet, HashSet};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+/// So many released ones are remembered.
+const MOST_LEFT_ALONE: usize = 1024;
+
+/// What root released of what a rule adopted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LeftAlone {
+    pub(crate) target: AdoptTarget,
+    /// Of its group.
+    pub(crate) inode: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Registry {
+    pub(crate) left_alone: VecDeque<LeftAlone>,
     /// In the order of their numbers.
     pub(crate) apps: Vec<App>,
     /// Launches that wait for others that arrive with them.
@@ -41,6 +55,7 @@ impl Registry {
             pending: Vec::new(),
             unanswered: Vec::new(),
             next_app: AppId(1),
+            left_alone: VecDeque::new(),
             released: BTreeSet::new(),
             may_have_ended: BTreeSet::new(),
             ended: EndedApps::default(),
@@ -58,6 +73,27 @@ impl Registry {
             adoption.is_some_and(|adoption| adoption.target == *target)
         };
         Some(self.apps.iter().find(is_it)?.record.id)
+    }
+
+    /// What a rule adopted is not to be adopted again before it starts anew.
+    pub(crate) fn leave_alone(&mut self, id: AppId) {
+        let adoption = self.get(id).and_then(|app| app.record.origin.adoption());
+        if let Some(Adoption {
+            target,
+            rule: Some(rule),
+            ..
+        }) = adoption
+        {
+            let left = LeftAlone {
+                target: target.clone(),
+                inode: rule.inode,
+            };
+            self.left_alone.retain(|other| other.target != left.target);
+            self.left_alone.push_back(left);
+            if self.left_alone.len() > MOST_LEFT_ALONE {
+                self.left_alone.pop_front();
+            }
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: AppId) -> Option<&mut App> {

@@ -1,10 +1,10 @@
 //! How an application came under management.
 
 use crate::registry::process::Process;
-use mapper_control::schema::AdoptTarget;
+use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// A launcher started it.
@@ -29,11 +29,36 @@ impl Origin {
             Self::Launched { .. } | Self::Recovered => None,
         }
     }
+
+    /// The rule that asked for it.
+    pub(crate) fn rule(&self) -> Option<&ByRule> {
+        self.adoption()?.rule.as_ref()
+    }
+
+    /// It was adopted as a rule asks for.
+    pub(crate) fn note_rule(&mut self, rule: ByRule) {
+        if let Self::Adopted(adoption) = self {
+            adoption.rule = Some(rule);
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Adoption {
     pub(crate) target: AdoptTarget,
     /// The user who requested the adoption, and may release it.
     pub(crate) by: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rule: Option<ByRule>,
+}
+
+/// Of an adoption that a rule of the configuration asks for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct ByRule {
+    /// Of the group: another one once what is in it has been started anew.
+    pub(crate) inode: u64,
+    /// The user for whom it counts.
+    pub(crate) user: u32,
+    /// With what it was adopted.
+    pub(crate) request: AdoptRequest,
 }

@@ -97,6 +97,21 @@ impl<'a> Permit<'a> {
         self.has_room(registry.apps.len() + registry.pending.len(), own)
     }
 
+    /// Whether one more application can be managed that a rule asks for: no place that is reserved, and nobody's more than
+    /// half of what is free.
+    pub(crate) fn check_room_by_rule(
+        &self,
+        registry: &Registry,
+        machine: &Machine,
+    ) -> Result<(), ErrorReply> {
+        let own = match is_privileged(self.peer.account) {
+            true => 0,
+            false => registry.count_of(self.peer.account, &machine.accounts),
+        };
+        let applications = registry.apps.len() + registry.pending.len();
+        self.has_room_within(APPLICATIONS - RESERVED, applications, own)
+    }
+
     pub(crate) fn check_reload(&self) -> Result<(), ErrorReply> {
         if self.grant.is_none() {
             return Ok(());
@@ -180,8 +195,21 @@ impl<'a> Permit<'a> {
             None => APPLICATIONS,
             Some(_) => APPLICATIONS - RESERVED,
         };
+        let own = match self.grant {
+            None => 0,
+            Some(_) => own,
+        };
+        self.has_room_within(limit, applications, own)
+    }
+
+    fn has_room_within(
+        &self,
+        limit: usize,
+        applications: usize,
+        own: usize,
+    ) -> Result<(), ErrorReply> {
         let free = limit.saturating_sub(applications);
-        if free > 0 && (self.grant.is_none() || 2 * own <= free) {
+        if free > 0 && 2 * own <= free {
             return Ok(());
         }
         let message = match free {

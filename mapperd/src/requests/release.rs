@@ -37,6 +37,7 @@ pub(crate) fn release(
         // It goes on without what is known of its launch.
         app.record.origin = Origin::Recovered;
     }
+    registry.leave_alone(id);
     let why = Departure::ForGood;
     let trouble = let_go(id, why, registry, machine, decider, telemetry);
     Ok(Reply::Release(ReleaseReply {
@@ -78,6 +79,7 @@ mod tests {
         let adopted = Origin::Adopted(Adoption {
             target: AdoptTarget::Pid(7),
             by: 1000,
+            rule: None,
         });
         let launched = Origin::Launched {
             launcher: Process::default(),

@@ -4,6 +4,7 @@ use crate::config::peer::Peer;
 use crate::socket::arrivals::Arrival;
 use mapper_control::schema::{AdoptRequest, LaunchReply};
 use mapper_control::{ErrorReply, Reply, Request};
+use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_model::AppId;
 use std::os::fd::OwnedFd;
 use tokio::sync::{mpsc, oneshot};
@@ -22,8 +23,8 @@ pub(crate) enum Message {
     },
     /// A rule of the configuration says so.
     Adopt {
-        request: AdoptRequest,
-        reply: oneshot::Sender<Result<(), ErrorReply>>,
+        candidate: Candidate,
+        reply: oneshot::Sender<Outcome>,
     },
     /// The connection that was the lease of an application has closed.
     LeaseEnded {
@@ -36,6 +37,25 @@ pub(crate) enum Message {
     MayHaveEnded {
         app: AppId,
     },
+}
+
+/// What runs and is to be adopted.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) group: RunningGroup,
+    /// For whom it counts.
+    pub(crate) user: u32,
+    pub(crate) rule: usize,
+    pub(crate) request: AdoptRequest,
+}
+
+/// What became of a candidate.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is managed, or was released.
+    Nothing,
+    Adopted,
+    Refused(ErrorReply),
 }
 
 pub(crate) type Answer = Result<Served, ErrorReply>;

@@ -42,6 +42,7 @@ impl Store {
         saved.unfinished = enforcer.remember_unfinished();
         saved.released.clone_from(&registry.released);
         saved.released.retain(|app| left_over.contains(app));
+        saved.left_alone.clone_from(&registry.left_alone);
         saved.ended = registry.ended.to_save();
         let token = |app: &App| Some(app.page.as_ref()?.writer.token().to_string());
         let apps = registry.apps.iter().map(|app| SavedApp {

@@ -2,12 +2,13 @@
 //!
 //! It is not forced to the disk, since it is useless once the machine has been booted again; it contains the boot's id.
 
+use crate::registry::LeftAlone;
 use crate::registry::app::AppRecord;
 use crate::registry::ended::Ended;
 use mapper_model::AppId;
 use mapper_pipeline::ControllerState;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) const VERSION: u32 = 3;
@@ -23,6 +24,9 @@ pub(crate) struct Saved<Learned = serde_json::Value> {
     pub(crate) apps: Vec<SavedApp>,
     /// Groups in which released processes are left, which are not to be managed again.
     pub(crate) released: BTreeSet<AppId>,
+    /// What is not adopted again before it starts anew.
+    #[serde(default)]
+    pub(crate) left_alone: VecDeque<LeftAlone>,
     /// The applications that ended last, the latest first.
     #[serde(default)]
     pub(crate) ended: Vec<Arc<Ended>>,
@@ -66,6 +70,7 @@ impl<Learned: Default> Saved<Learned> {
             decisions,
             apps: Vec::new(),
             released: BTreeSet::new(),
+            left_alone: VecDeque::new(),
             ended: Vec::new(),
             unfinished: serde_json::Value::Null,
             controller: Learned::default(),

@@ -104,6 +104,7 @@ pub(crate) fn take_over(
         known = saved.apps;
         machine.enforcer.take_up(&saved.unfinished);
         registry.released = saved.released;
+        registry.left_alone = saved.left_alone;
         registry.ended.continue_from(saved.ended);
         registry.released.retain(|app| left_over.contains(app));
     }

@@ -63,6 +63,7 @@ impl From<SavedV1> for Saved {
             decisions: old.decisions,
             apps: old.apps.into_iter().map(SavedApp::from).collect(),
             released: old.released,
+            left_alone: Default::default(),
             ended: Vec::new(),
             unfinished: old.unfinished,
             controller: old.controller,

@@ -316,6 +316,7 @@ mod tests {
         let origin = Origin::Adopted(Adoption {
             target: AdoptTarget::Pid(11),
             by: 1000,
+            rule: None,
         });
         let record = AppRecord {
             command: "fft 3".to_owned(),

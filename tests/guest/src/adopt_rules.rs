@@ -50,6 +50,9 @@ pub(crate) fn what_a_rule_names_is_adopted_at_every_start_until_it_is_released()
     let _allowed = DropIn::for_adopting()?;
     let early = Service::start("ruled-early.service", &[], WITH_CHILD)?;
     let _rules = Rules::add("[[adopt]]\nunit = \"ruled-*.service\"\nqos = 0.7\nmax_cpus = 3\n")?;
+    // Its group is empty between the two processes, and stays the same.
+    let prepared = ["ExecStartPre=/bin/sleep 2"];
+    let prepared = Service::start("ruled-prepared.service", &prepared, WITH_CHILD)?;
     let _own = Service::start("own.service", &["Delegate=yes"], NAMED_LIKE_ANOTHER)?;
     let adopted = |service: &Service| {
         let name = service.0.trim_end_matches(".service");
@@ -66,6 +69,7 @@ pub(crate) fn what_a_rule_names_is_adopted_at_every_start_until_it_is_released()
         Ok::<_, anyhow::Error>(started.elapsed())
     };
     adopted(&early)?;
+    adopted(&prepared)?;
     // However often it is restarted.
     let often = ["StartLimitIntervalSec=0"];
     let service = Service::start("ruled-1.service", &often, WITH_CHILD)?;
@@ -84,6 +88,7 @@ pub(crate) fn what_a_rule_names_is_adopted_at_every_start_until_it_is_released()
     );
 
     mapperctl(User::Root, &["release", "ruled-1"])?;
+    kill_daemon()?;
     std::thread::sleep(Duration::from_secs(3));
     ensure!(status_of("ruled-1").is_err(), "it was adopted again");
     let all = online_cpus()?;

@@ -39,6 +39,14 @@ pub(super) struct GroupDir {
     changes: Changes,
 }
 
+/// Of a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity {
+    /// Another one after the group was removed and made again.
+    pub(super) inode: u64,
+    pub(super) owner: u32,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Removed {
     Yes,
@@ -96,11 +104,13 @@ impl GroupDir {
         &self.path
     }
 
-    /// Another one after the group was removed and made again.
-    pub(super) fn inode(&self) -> Result<u64, HostError> {
+    pub(super) fn identity(&self) -> Result<Identity, HostError> {
         let stat = rustix::fs::fstat(self.dir.as_fd());
         let stat = stat.map_err(|errno| HostError::file("look at", &self.path, errno.into()))?;
-        Ok(stat.st_ino)
+        Ok(Identity {
+            inode: stat.st_ino,
+            owner: stat.st_uid,
+        })
     }
 
     pub(super) fn file(&self, name: &str) -> PathBuf {

@@ -1,14 +1,16 @@
 //! The control groups of the machine that have processes, whoever made them.
 
-use super::group_dir::{GroupDir, Populated};
+use super::group_dir::{GroupDir, Identity, Populated};
 use super::root::cgroup2_mount;
 use crate::HostError;
+use crate::enforce::Extent;
 use crate::procfs::read_small;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Groups that are looked at in all: users may make any number of them.
-const MOST: usize = 4096;
+/// Groups of one parent that are looked at, and in all: users may make any number of them.
+const MOST_OF_ONE: usize = 1024;
+const MOST: usize = 8192;
 
 /// A control group with processes in it or below it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -17,30 +19,54 @@ pub struct RunningGroup {
     pub path: String,
     /// Another one after it was removed and made again.
     pub inode: u64,
+    /// The user who owns its directory.
+    pub owner: u32,
 }
 
-/// The groups with processes, those above before those below them; `below` says of a path whether what is below it is
-/// looked at, too. Empty without cgroup v2.
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RunningGroups {
+    /// Those above before those below them.
+    pub groups: Vec<RunningGroup>,
+    /// Whether there are more than are looked at.
+    pub extent: Extent,
+}
+
+/// The groups with processes whose path `fits`, below those whose path `reaches` further.
 ///
 /// # Errors
 /// When the mount cannot be read. A group that vanishes meanwhile is left out.
-pub fn running_groups(below: impl Fn(&str) -> bool) -> Result<Vec<RunningGroup>, HostError> {
+pub fn running_groups(
+    fits: impl Fn(&str) -> bool,
+    reaches: impl Fn(&str) -> bool,
+) -> Result<RunningGroups, HostError> {
     let mounts = read_small(Path::new("/proc/self/mounts"))?;
     match cgroup2_mount(&mounts) {
-        Some(mount) => groups_in(&mount, below),
-        None => Ok(Vec::new()),
+        Some(mount) => groups_in(&mount, fits, reaches),
+        None => Ok(RunningGroups::default()),
     }
 }
 
-fn groups_in(mount: &Path, below: impl Fn(&str) -> bool) -> Result<Vec<RunningGroup>, HostError> {
-    let mut found = Vec::new();
+fn groups_in(
+    mount: &Path,
+    fits: impl Fn(&str) -> bool,
+    reaches: impl Fn(&str) -> bool,
+) -> Result<RunningGroups, HostError> {
+    let mut found = RunningGroups::default();
     let mut unread = VecDeque::from([(String::new(), GroupDir::open(mount)?)]);
     let mut looked_at = 0;
     while let Some((above, dir)) = unread.pop_front() {
+        let mut of_one = 0;
         for name in dir.names_below() {
-            looked_at += 1;
-            if looked_at > MOST {
-                return Ok(found);
+            let path = format!("{above}/{name}");
+            let (fits, reaches) = (fits(&path), reaches(&path));
+            if !fits && !reaches {
+                continue;
+            }
+            (of_one, looked_at) = (of_one + 1, looked_at + 1);
+            if of_one > MOST_OF_ONE || looked_at > MOST {
+                found.extent = Extent::Part;
+                break;
             }
             let Ok(group) = dir.beneath(Path::new(&name)) else {
                 continue;
@@ -49,15 +75,11 @@ fn groups_in(mount: &Path, below: impl Fn(&str) -> bool) -> Result<Vec<RunningGr
             if !matches!(group.is_populated(), Ok(Populated::Yes)) {
                 continue;
             }
-            let Ok(inode) = group.inode() else {
-                continue;
-            };
-            let path = format!("{above}/{name}");
-            found.push(RunningGroup {
-                path: path.clone(),
-                inode,
-            });
-            if below(&path) {
+            if fits && let Ok(Identity { inode, owner }) = group.identity() {
+                let path = path.clone();
+                found.groups.push(RunningGroup { path, inode, owner });
+            }
+            if reaches {
                 unread.push_back((path, group));
             }
         }
@@ -77,10 +99,11 @@ mod tests {
         fs::write(group.join("cgroup.events"), text).unwrap();
     }
 
-    fn paths(mount: &Path, below: impl Fn(&str) -> bool) -> Vec<String> {
-        let mut found = groups_in(mount, below).unwrap();
-        found.sort();
-        found.into_iter().map(|group| group.path).collect()
+    fn paths(mount: &Path, reaches: impl Fn(&str) -> bool) -> Vec<String> {
+        let found = groups_in(mount, |_| true, reaches).unwrap();
+        let mut paths: Vec<_> = found.groups.into_iter().map(|group| group.path).collect();
+        paths.sort();
+        paths
     }
 
     #[test]
@@ -100,28 +123,39 @@ mod tests {
         let found = paths(mount.path(), slices);
         assert_eq!(found, ["/system.slice", "/system.slice/a.service"]);
         assert_eq!(paths(mount.path(), |_| true).len(), 3);
+        let services = |path: &str| path.ends_with(".service");
+        let found = groups_in(mount.path(), services, slices).unwrap().groups;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].owner, rustix::process::geteuid().as_raw());
     }
 
     #[test]
     fn a_group_that_was_made_again_is_another() {
         let mount = tempfile::tempdir().unwrap();
+        let inode = || {
+            let found = groups_in(mount.path(), |path| path == "/a", |_| false).unwrap();
+            found.groups[0].inode
+        };
         make(mount.path(), "a", 1);
-        let first = groups_in(mount.path(), |_| true).unwrap();
+        let first = inode();
         // So that the file system does not give the same number again.
         fs::rename(mount.path().join("a"), mount.path().join("before")).unwrap();
         make(mount.path(), "a", 1);
-        let second = groups_in(mount.path(), |_| true).unwrap();
-        let of_a = |found: &[RunningGroup]| found.iter().find(|g| g.path == "/a").cloned();
-        assert_ne!(of_a(&first), of_a(&second));
+        assert_ne!(inode(), first);
     }
 
     #[test]
-    fn however_many_groups_a_user_makes_not_all_are_read() {
+    fn however_many_groups_a_user_makes_those_of_others_are_found() {
         let mount = tempfile::tempdir().unwrap();
-        make(mount.path(), "first", 1);
-        for number in 0..5000 {
-            fs::create_dir_all(mount.path().join(format!("first/{number}"))).unwrap();
+        for number in 0..=MOST_OF_ONE {
+            make(mount.path(), &format!("a/{number}"), 1);
         }
-        assert_eq!(paths(mount.path(), |_| true), ["/first"]);
+        make(mount.path(), "a", 1);
+        make(mount.path(), "b", 1);
+        make(mount.path(), "b/job", 1);
+        let found = groups_in(mount.path(), |_| true, |_| true).unwrap();
+        assert_eq!(found.extent, Extent::Part);
+        assert!(found.groups.iter().any(|group| group.path == "/b/job"));
+        assert_eq!(found.groups.len(), MOST_OF_ONE + 3);
     }
 }
