@@ -17,6 +17,7 @@ mod reload_view;
 mod status_view;
 mod table;
 mod top;
+mod users;
 
 #[cfg(test)]
 #[path = "../tests/samples/mod.rs"]

@@ -5,6 +5,7 @@ use crate::plain_text::{Width, harmless, wrapped};
 use crate::promise::Standing;
 use crate::quantities::counted;
 use crate::table::{Cell, Column, Table};
+use crate::users;
 use anstyle::{AnsiColor, Style};
 use mapper_control::schema::{AppStatus, Partition, RuntimeState, Status};
 use mapper_manual::wording;
@@ -86,24 +87,38 @@ fn promises(apps: &[AppStatus]) -> String {
     parts.join(", ")
 }
 
+/// What a user runs stands together, under the user's name where there are several.
 fn applications(apps: &[AppStatus], width: Width) -> String {
-    let mut table = Table::new([
+    let mut apps: Vec<&AppStatus> = apps.iter().collect();
+    apps.sort_by_key(|app| app.uid);
+    let cells = |app: &AppStatus| {
+        let name = Cell::styled(app.name.as_str(), Style::new().bold());
+        [name, cpus(app).into(), speed(app), state(app).into()]
+    };
+    let columns = [
         Column::text("NAME", 10),
         Column::text("CPUS", 8),
         Column::word("SPEED"),
         Column::text("STATE", 12),
-    ])
-    .without_at_need(&["STATE"]);
+    ];
+    if !users::are_several(apps.iter().copied()) {
+        let mut table = Table::new(columns).without_at_need(&["STATE"]);
+        for app in apps {
+            table.row(cells(app), vec![]);
+        }
+        return table.render(width);
+    }
+    let [name, cpus, speed, state] = columns;
+    let columns = [Column::text("USER", 8), name, cpus, speed, state];
+    let mut table = Table::new(columns).without_at_need(&["STATE"]);
+    let mut above = None;
     for app in apps {
-        table.row(
-            [
-                Cell::styled(app.name.as_str(), Style::new().bold()),
-                cpus(app).into(),
-                speed(app),
-                state(app).into(),
-            ],
-            vec![],
-        );
+        let user = match above.replace(app.uid) == Some(app.uid) {
+            true => String::new(),
+            false => users::name(app.uid),
+        };
+        let [name, cpus, speed, state] = cells(app);
+        table.row([user.into(), name, cpus, speed, state], vec![]);
     }
     table.render(width)
 }
@@ -172,6 +187,31 @@ pub(crate) fn state(app: &AppStatus) -> String {
 mod tests {
     use super::*;
     use crate::samples;
+
+    #[test]
+    fn programs_of_several_users_stand_under_their_users() {
+        let mut status = samples::status();
+        let plain = |status: &Status| {
+            let text = applications(&status.apps, Width::new(80));
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        assert!(!plain(&status).contains("USER"));
+        let last = status.apps.len() - 1;
+        status.apps[0].uid = 4_000_000_002;
+        status.apps[1].uid = 4_000_000_001;
+        status.apps[last].uid = 4_000_000_001;
+        let lines = plain(&status);
+        let starts: Vec<&str> = lines
+            .lines()
+            .map(|line| line.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(starts[0], "USER");
+        let users: Vec<&&str> = starts
+            .iter()
+            .filter(|start| start.starts_with('4'))
+            .collect();
+        assert_eq!(users, [&"4000000001", &"4000000002"], "{lines}");
+    }
 
     #[test]
     fn the_sentence_says_how_many_keep_their_promise_and_who_does_not() {

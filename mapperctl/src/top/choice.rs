@@ -59,6 +59,8 @@ impl Order {
                 apps.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
             }
         }
+        // Whatever the order, what a user runs stands together.
+        apps.sort_by_key(|app| app.uid);
         apps
     }
 }
@@ -205,6 +207,19 @@ mod tests {
             assert_eq!(choice.page, page);
             press(&mut choice, KeyCode::Char(letter));
             assert_eq!(choice.page, Page::Machine);
+        }
+    }
+
+    #[test]
+    fn in_every_order_what_a_user_runs_stands_together() {
+        let mut apps = samples::status().apps;
+        let (first, last) = (0, apps.len() - 1);
+        apps[first].uid = 2000;
+        apps[last].uid = 2000;
+        for order in [Order::Arrival, Order::Name, Order::Cpus, Order::Speed] {
+            let sorted = order.sorted(&apps);
+            let uids: Vec<u32> = sorted.iter().map(|app| app.uid).collect();
+            assert!(uids.is_sorted(), "{order:?}: {uids:?}");
         }
     }
 

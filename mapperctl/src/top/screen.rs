@@ -10,7 +10,7 @@ use crate::plain_text::{Width, harmless};
 use crate::promise::Standing;
 use crate::quantities::{counted, short_or_dash, span};
 use crate::status_view::state;
-use crate::{explain_view, history_view};
+use crate::{explain_view, history_view, users};
 use mapper_control::schema::{AppStatus, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -189,10 +189,12 @@ fn draw_table(
         _ => KEPT / 2,
     };
     let titles = [
-        "", "NAME", "CPUS", "ON", "SPEED", "TREND", "PERF", "FLOOR", "STATE", "REASON",
+        "", "NAME", "USER", "CPUS", "ON", "SPEED", "TREND", "PERF", "FLOOR", "STATE", "REASON",
     ];
     // What the machine's picture and `mapperctl status` show as well is left out where there is no room.
+    let several = users::are_several(apps.iter().copied());
     let shown = titles.map(|title| match title {
+        "USER" => several,
         "REASON" => area.width >= WIDE,
         "PERF" | "FLOOR" => area.width >= 110,
         "ON" | "TREND" => area.width >= NARROW,
@@ -221,6 +223,11 @@ fn draw_table(
         let cells = [
             letter,
             Cell::from(harmless(app.name.as_str())),
+            Cell::from(if several {
+                users::name(app.uid)
+            } else {
+                String::new()
+            }),
             number(app.cpu_count.to_string()),
             Cell::from(app.cpus.to_string()),
             speed,
@@ -235,6 +242,7 @@ fn draw_table(
     let widths = [
         Constraint::Length(1),
         Constraint::Fill(3),
+        Constraint::Length(8),
         Constraint::Length(4),
         Constraint::Fill(3),
         Constraint::Length(7),
