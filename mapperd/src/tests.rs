@@ -293,6 +293,23 @@ fn users_have_equal_shares_however_many_programs_each_of_them_runs() {
     assert_eq!(shares, [1, 1, 2, 2, 2]);
 }
 
+#[test]
+fn more_programs_of_a_user_than_cpus_leave_another_user_half_of_the_machine() {
+    let mut machine = FakeMachine::with_processes_of(user().uid);
+    let other = Peer::of(user().uid + 1, &[]);
+    let of_other = machine.adopt(&other, "/b/1").unwrap();
+    let many: Vec<_> = (0..12)
+        .map(|number| machine.adopt(&user(), &format!("/a/{number}")).unwrap())
+        .collect();
+    let seen = machine.seen.borrow();
+    let alone = &seen.sets[&of_other];
+    assert_eq!(alone.len(), 4);
+    for app in many {
+        assert!(seen.sets[&app].is_disjoint(alone), "{}", seen.sets[&app]);
+        assert_eq!(seen.sets[&app].len(), 4);
+    }
+}
+
 /// A group that a rule adopts with this weight.
 fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
     let target = AdoptTarget::Cgroup(path.to_owned());

@@ -4,12 +4,17 @@
 //! there is not one for each, but policies decide for applications that can have one each. So an
 //! [`Assignment`] of one CPU each finds those that together may use fewer CPUs than they are. They share
 //! those CPUs; the policies decide about the others and the rest of the machine. With more applications
-//! than CPUs and none kept to any, the policies let all share.
+//! than CPUs and none kept to any, those share whose fair share is less than one CPU; where that of all is, the policies
+//! let all share.
 //!
 //! Invariants: none shares that can have a CPU of its own without another losing its only one; one that
 //! shares has a CPU that it may use.
 
 use mapper_model::{Assignment, CpuId, CpuSet, Observation};
+use std::cmp::Reverse;
+
+/// A share that falls short of a whole number by this is that number.
+const ROUNDING: f64 = 1e-9;
 
 /// What a decision has to keep to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +43,8 @@ impl Allowed {
         };
         if allowed.confines() {
             allowed.share();
+        } else if observation.apps.len() as u64 > u64::from(usable.len()) {
+            allowed.share_by_weight(observation);
         }
         allowed
     }
@@ -55,6 +62,44 @@ impl Allowed {
     /// The CPU that the application at `place` has to share.
     pub(crate) fn shared(&self, place: usize) -> Option<CpuId> {
         self.shared.get(place).copied().flatten()
+    }
+
+    /// With more applications than CPUs, those whose fair share is less than one CPU share what is left by the others,
+    /// whose fair shares they do not touch. Where nobody's is more, the policies let all share.
+    fn share_by_weight(&mut self, observation: &Observation) {
+        let weights = observation.apps.iter().map(|app| app.spec.weight.get());
+        let total: f64 = weights.clone().sum();
+        let cpus = f64::from(self.usable.len());
+        let shares = weights.map(|weight| cpus * weight / total + ROUNDING);
+        let whole: Vec<u32> = shares.map(|share| share as u32).collect();
+        let owned: u32 = whole.iter().sum();
+        if owned == 0 || !whole.contains(&0) {
+            return;
+        }
+        // Where those that share run already, so that as few as possible move.
+        let is_shared = |cpu: CpuId| {
+            let mut apps = observation.apps.iter().zip(&whole);
+            apps.any(|(app, whole)| *whole == 0 && app.effective.contains(cpu))
+        };
+        let is_owned = |cpu: CpuId| {
+            let mut apps = observation.apps.iter().zip(&whole);
+            apps.any(|(app, whole)| *whole > 0 && app.effective.contains(cpu))
+        };
+        let mut order: Vec<CpuId> = self.usable.iter().collect();
+        order.sort_by_key(|cpu| (is_owned(*cpu), !is_shared(*cpu), Reverse(*cpu)));
+        let common = &order[..self.usable.len().saturating_sub(owned) as usize];
+        if common.is_empty() {
+            return;
+        }
+        let mut next = common.iter().copied().cycle();
+        let shared = whole.iter().map(|whole| match whole {
+            0 => next.next(),
+            _ => None,
+        });
+        self.shared = shared.collect();
+        for cpu in common {
+            self.usable.remove(*cpu);
+        }
     }
 
     /// Finds those that have to share, and their CPUs.
@@ -114,7 +159,7 @@ impl Allowed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::{AppId, AppName, AppObservation, AppSpec, Reading, Trigger};
+    use mapper_model::{AppId, AppName, AppObservation, AppSpec, Reading, Trigger, Weight};
 
     fn observation(usable: &str, allowed: &[&str]) -> Observation {
         let app = |(list, id): (&&str, u64)| AppObservation {
@@ -164,6 +209,30 @@ mod tests {
         ] {
             assert_eq!(shared(usable, lists), (cpus.to_vec(), rest.to_owned()));
         }
+    }
+
+    #[test]
+    fn with_more_applications_than_cpus_those_share_whose_part_is_less_than_one() {
+        let mut observation = observation("0-7", &[""; 10]);
+        let of = |observation: &Observation| {
+            let allowed = Allowed::of(observation, &observation.usable);
+            let shared = (0..10).map(|place| allowed.shared(place).map(|cpu| cpu.0));
+            (shared.collect::<Vec<_>>(), allowed.usable.to_string())
+        };
+        // Equal ones: the policies let all share.
+        assert_eq!(of(&observation), (vec![None; 10], "0-7".to_owned()));
+        // One weighs as much as the nine others: half of the machine.
+        observation.apps[0].spec.weight = Weight::new(9.0).unwrap();
+        let (shared, rest) = of(&observation);
+        assert_eq!((shared[0], rest.as_str()), (None, "0-3"));
+        assert!(
+            shared[1..]
+                .iter()
+                .all(|cpu| cpu.is_some_and(|cpu| (4..8).contains(&cpu)))
+        );
+        // It stays where it runs.
+        observation.apps[0].effective = "2-5".parse().unwrap();
+        assert_eq!(of(&observation).1, "2-5");
     }
 
     #[test]
