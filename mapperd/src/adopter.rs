@@ -5,7 +5,7 @@
 //! so that a group that leaves its management again and again costs little. Attempts take a
 //! quarter of its time at most.
 
-use crate::config::accounts::is_privileged;
+use crate::config::accounts::{Accounts, is_privileged};
 use crate::config::adopt_rules::{AdoptRules, Wanted};
 use crate::socket::message::{Candidate, Message, Outcome, Sender};
 use mapper_host::chain;
@@ -32,7 +32,11 @@ const OF_ONE_USER: u32 = 4;
 const SAY: Duration = Duration::from_secs(60);
 
 /// Adopts until the daemon ends. Without rules it waits for some.
-pub(crate) async fn run(mut rules: watch::Receiver<AdoptRules>, sender: Sender) {
+pub(crate) async fn run(
+    mut rules: watch::Receiver<AdoptRules>,
+    accounts: Accounts,
+    sender: Sender,
+) {
     let (mut attempts, mut sayings) = (Attempts::default(), Sayings::default());
     loop {
         let present = rules.borrow_and_update().clone();
@@ -43,14 +47,13 @@ pub(crate) async fn run(mut rules: watch::Receiver<AdoptRules>, sender: Sender) 
             continue;
         }
         let look = tokio::task::spawn_blocking(move || candidates(&present)).await;
-        let Ok(look) = look else {
-            return;
-        };
+        let look = look.unwrap_or_else(|error| Err(error.to_string()));
         match look {
             Ok(Found { candidates, extent }) => {
                 sayings.say_extent(extent);
                 attempts.forget_others(&candidates);
-                for candidate in candidates {
+                for mut candidate in candidates {
+                    candidate.user = accounts.of(candidate.user);
                     if rules.has_changed().unwrap_or(true) {
                         break;
                     }
@@ -139,14 +142,14 @@ fn outermost(groups: Vec<RunningGroup>, rules: &AdoptRules) -> Vec<Candidate> {
     chosen
 }
 
-/// The user for whom a group counts: its owner, or whose sessions are in it.
+/// The user for whom a group counts: its owner, or whose sessions the system's manager has put there.
 fn user_of(group: &RunningGroup) -> u32 {
-    let name = group.path.rsplit('/').next().unwrap_or_default();
-    let sessions = name
-        .strip_prefix("user-")
-        .and_then(|rest| rest.strip_suffix(".slice"));
-    let user = sessions.and_then(|user| user.parse().ok());
-    user.unwrap_or(group.owner)
+    let sessions = group.path.strip_prefix("/user.slice/user-");
+    let user = sessions.and_then(|rest| rest.strip_suffix(".slice"));
+    match user.and_then(|user| user.parse().ok()) {
+        Some(user) if group.owner == 0 => user,
+        _ => group.owner,
+    }
 }
 
 /// What was tried, by group.
@@ -269,6 +272,21 @@ mod tests {
         assert_eq!(chosen.len(), 1);
         assert_eq!((chosen[0].group.path.as_str(), chosen[0].rule), (slice, 2));
         assert_eq!(chosen[0].user, 1000);
+    }
+
+    #[test]
+    fn a_group_counts_for_its_owner_whatever_its_name_is() {
+        let of = |path: &str, owner| {
+            let group = RunningGroup {
+                owner,
+                ..group(path)
+            };
+            user_of(&group)
+        };
+        assert_eq!(of("/user.slice/user-1000.slice", 0), 1000);
+        assert_eq!(of("/jobs/user-0.slice", 1000), 1000);
+        assert_eq!(of("/user.slice/user-0.slice", 1000), 1000);
+        assert_eq!(of("/system.slice/a.service", 0), 0);
     }
 
     #[test]

@@ -225,7 +225,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone())?;
     }
     memory::start()?;
-    tokio::spawn(adopter::run(rules, sender.clone()));
+    tokio::spawn(adopter::run(rules, accounts.clone(), sender.clone()));
     server::start(
         socket.listener()?,
         quotas,

@@ -5,7 +5,7 @@ use crate::config::accounts::Accounts;
 use crate::config::peer::Peer;
 use crate::daemon::Daemon;
 use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
-use crate::machine::observe::left_by_operator;
+use crate::machine::observe::{left_by_operator, weights_by_user};
 use crate::machine::process;
 use crate::registry::pending::{Launch, Pending};
 use crate::registry::provenance::EarlierRun;
@@ -16,7 +16,8 @@ use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
 use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
-use mapper_model::{AppName, CpuSet, Trigger, Weight};
+use mapper_model::{AppName, CpuSet, Loan, Trigger, Weight};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn left(machine: &FakeMachine) -> CpuSet {
@@ -294,6 +295,34 @@ fn users_have_equal_shares_however_many_programs_each_of_them_runs() {
 }
 
 #[test]
+fn programs_that_lend_take_nothing_from_the_others_of_their_user() {
+    let mut machine = FakeMachine::with_processes_of(user().uid);
+    let other = Peer::of(user().uid + 1, &[]);
+    let busy = machine.adopt(&user(), "/a/0").unwrap();
+    let idle = ["/a/1", "/a/2"].map(|group| machine.adopt(&user(), group).unwrap());
+    let of_other = machine.adopt(&other, "/b/1").unwrap();
+    let weights = |machine: &FakeMachine| {
+        let Daemon {
+            registry,
+            machine: of_daemon,
+            ..
+        } = &machine.daemon;
+        let weights = weights_by_user(registry, of_daemon).into_iter();
+        let apps = registry.apps.iter().map(|app| app.record.id);
+        apps.zip(weights.map(Weight::get))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let found = weights(&machine);
+    assert!(found[&of_other] > 2.9 * found[&busy], "{found:?}");
+    for app in idle {
+        let app = machine.daemon.registry.get_mut(app).unwrap();
+        app.record.planned.as_mut().unwrap().loan = Loan::Lends;
+    }
+    let found = weights(&machine);
+    assert_eq!(found[&of_other], found[&busy]);
+}
+
+#[test]
 fn more_programs_of_a_user_than_cpus_leave_another_user_half_of_the_machine() {
     let mut machine = FakeMachine::with_processes_of(user().uid);
     let other = Peer::of(user().uid + 1, &[]);
@@ -353,9 +382,12 @@ fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
     assert!(offer(&mut machine, 8));
     let second = machine.daemon.registry.adopted(&target).unwrap();
     assert_ne!(second, first);
+    // It was taken over after its group was made anew: known by that from then on.
+    assert!(!offer(&mut machine, 88));
+    assert_eq!(machine.daemon.registry.adopted(&target), Some(second));
     machine.daemon.registry.leave_alone(second);
     machine.daemon.forget(second);
-    assert!(!offer(&mut machine, 8));
+    assert!(!offer(&mut machine, 88));
     assert_eq!(machine.daemon.registry.adopted(&target), None);
     assert!(offer(&mut machine, 9));
 }

@@ -10,7 +10,7 @@
 //! Invariants: none shares that can have a CPU of its own without another losing its only one; one that
 //! shares has a CPU that it may use.
 
-use mapper_model::{Assignment, CpuId, CpuSet, Observation};
+use mapper_model::{Assignment, CpuId, CpuSet, Observation, Topology};
 use std::cmp::Reverse;
 
 /// A share that falls short of a whole number by this is that number.
@@ -28,7 +28,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    pub(crate) fn of(observation: &Observation, usable: &CpuSet) -> Self {
+    pub(crate) fn of(observation: &Observation, usable: &CpuSet, topology: &Topology) -> Self {
         let binding = |allowed: &CpuSet| {
             let left = allowed.intersection(usable);
             (!left.is_empty() && left != *usable).then_some(left)
@@ -41,10 +41,15 @@ impl Allowed {
                 .collect(),
             shared: Vec::new(),
         };
-        if allowed.confines() {
-            allowed.share();
-        } else if observation.apps.len() as u64 > u64::from(usable.len()) {
-            allowed.share_by_weight(observation);
+        let are_more = observation.apps.len() as u64 > u64::from(usable.len());
+        let parts = are_more.then(|| Parts::of(observation, usable));
+        let common = parts
+            .as_ref()
+            .and_then(|parts| allowed.common(parts, observation, topology));
+        match common {
+            Some(common) => allowed.share_common(&common),
+            None if allowed.confines() => allowed.share(),
+            None => {}
         }
         allowed
     }
@@ -64,41 +69,78 @@ impl Allowed {
         self.shared.get(place).copied().flatten()
     }
 
-    /// With more applications than CPUs, those whose fair share is less than one CPU share what is left by the others,
-    /// whose fair shares they do not touch. Where nobody's is more, the policies let all share.
-    fn share_by_weight(&mut self, observation: &Observation) {
-        let weights = observation.apps.iter().map(|app| app.spec.weight.get());
-        let total: f64 = weights.clone().sum();
-        let cpus = f64::from(self.usable.len());
-        let shares = weights.map(|weight| cpus * weight / total + ROUNDING);
-        let whole: Vec<u32> = shares.map(|share| share as u32).collect();
-        let owned: u32 = whole.iter().sum();
-        if owned == 0 || !whole.contains(&0) {
-            return;
+    /// With more applications than CPUs: the CPUs that those share whose part is less than one CPU, as many as their parts
+    /// are together, and for each the one of them that it may use. `None` where no part is more, or where who has one
+    /// would have to share with who has none.
+    fn common(
+        &self,
+        parts: &Parts,
+        observation: &Observation,
+        topology: &Topology,
+    ) -> Option<Vec<Option<CpuId>>> {
+        let own = parts.0.iter().filter(|part| **part >= 1.0).count() as u32;
+        let light = |place: &usize| parts.0[*place] < 1.0;
+        let places: Vec<usize> = (0..parts.0.len()).filter(light).collect();
+        if own == 0 || places.is_empty() {
+            return None;
         }
-        // Where those that share run already, so that as few as possible move.
-        let is_shared = |cpu: CpuId| {
-            let mut apps = observation.apps.iter().zip(&whole);
-            apps.any(|(app, whole)| *whole == 0 && app.effective.contains(cpu))
-        };
-        let is_owned = |cpu: CpuId| {
-            let mut apps = observation.apps.iter().zip(&whole);
-            apps.any(|(app, whole)| *whole > 0 && app.effective.contains(cpu))
+        let together: f64 = places.iter().map(|place| parts.0[*place]).sum();
+        let most = self.usable.len().checked_sub(own)?;
+        let count = (together.round() as u32).clamp(1, most.max(1));
+        // Where they run already, so that as few as possible move; else whole cores.
+        let runs = |cpu: CpuId, light: bool| {
+            let mut apps = observation.apps.iter().zip(&parts.0);
+            apps.any(|(app, part)| (*part < 1.0) == light && app.effective.contains(cpu))
         };
         let mut order: Vec<CpuId> = self.usable.iter().collect();
-        order.sort_by_key(|cpu| (is_owned(*cpu), !is_shared(*cpu), Reverse(*cpu)));
-        let common = &order[..self.usable.len().saturating_sub(owned) as usize];
-        if common.is_empty() {
-            return;
-        }
-        let mut next = common.iter().copied().cycle();
-        let shared = whole.iter().map(|whole| match whole {
-            0 => next.next(),
-            _ => None,
+        order.sort_by_key(|cpu| {
+            let core = topology.thread(*cpu).map(|thread| thread.core);
+            (runs(*cpu, false), !runs(*cpu, true), Reverse(core), *cpu)
         });
-        self.shared = shared.collect();
-        for cpu in common {
-            self.usable.remove(*cpu);
+        let mut common = CpuSet::new();
+        for place in &places {
+            if let Some(set) = &self.sets[*place]
+                && set.is_disjoint(&common)
+            {
+                common.extend(order.iter().copied().find(|cpu| set.contains(*cpu)));
+            }
+        }
+        let room = count.saturating_sub(common.len()) as usize;
+        let further: Vec<CpuId> = order
+            .into_iter()
+            .filter(|cpu| !common.contains(*cpu))
+            .collect();
+        common.extend(further.into_iter().take(room));
+        let rest = self.usable.difference(&common);
+        let keeps_one = |place: usize| {
+            let set = self.sets[place].as_ref();
+            set.is_none_or(|set| !set.is_disjoint(&rest))
+        };
+        let mut others = (0..parts.0.len()).filter(|place| !light(place));
+        if rest.len() < own || !others.all(keeps_one) {
+            return None;
+        }
+        let mut next = common.iter().cycle();
+        let one = |place: usize| match &self.sets[place] {
+            _ if !light(&place) => None,
+            Some(set) => set.intersection(&common).first_cpu(),
+            None => next.next(),
+        };
+        Some((0..parts.0.len()).map(one).collect())
+    }
+
+    fn share_common(&mut self, shared: &[Option<CpuId>]) {
+        let common: CpuSet = shared.iter().flatten().copied().collect();
+        self.shared = shared.to_vec();
+        self.leave(self.usable.difference(&common));
+    }
+
+    /// What the policies decide about.
+    fn leave(&mut self, rest: CpuSet) {
+        self.usable = rest;
+        for set in &mut self.sets {
+            let left = set.take().map(|set| set.intersection(&self.usable));
+            *set = left.filter(|left| !left.is_empty() && *left != self.usable);
         }
     }
 
@@ -148,18 +190,41 @@ impl Allowed {
                 self.shared[place] = Some(*cpu);
             }
         }
-        self.usable = rest;
-        for set in &mut self.sets {
-            let left = set.take().map(|set| set.intersection(&self.usable));
-            *set = left.filter(|left| !left.is_empty() && *left != self.usable);
-        }
+        self.leave(rest);
+    }
+}
+
+/// The part of the CPUs that each application has by weight, within its own limits.
+struct Parts(Vec<f64>);
+
+impl Parts {
+    fn of(observation: &Observation, usable: &CpuSet) -> Self {
+        let weights = observation.apps.iter().map(|app| app.spec.weight.get());
+        let total: f64 = weights.clone().sum();
+        let cpus = f64::from(usable.len());
+        let parts = observation.apps.iter().zip(weights).map(|(app, weight)| {
+            let most = app.spec.cpus.max().map_or(f64::INFINITY, f64::from);
+            (cpus * weight / total + ROUNDING).min(most)
+        });
+        Self(parts.collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::{AppId, AppName, AppObservation, AppSpec, Reading, Trigger, Weight};
+    use mapper_model::topology::Shape;
+    use mapper_model::{
+        AppId, AppName, AppObservation, AppSpec, CpuRange, Reading, Trigger, Weight,
+    };
+
+    fn topology() -> Topology {
+        Topology::regular(Shape {
+            sockets: 1,
+            cores_per_socket: 8,
+            threads_per_core: 1,
+        })
+    }
 
     fn observation(usable: &str, allowed: &[&str]) -> Observation {
         let app = |(list, id): (&&str, u64)| AppObservation {
@@ -182,7 +247,7 @@ mod tests {
     /// The CPU that each shares, and the CPUs that the policies decide about.
     fn shared(usable: &str, lists: &[&str]) -> (Vec<Option<u32>>, String) {
         let observation = observation(usable, lists);
-        let allowed = Allowed::of(&observation, &observation.usable);
+        let allowed = Allowed::of(&observation, &observation.usable, &topology());
         let cpu = |place| allowed.shared(place).map(|cpu| cpu.0);
         let usable = allowed.usable.to_string();
         ((0..lists.len()).map(cpu).collect(), usable)
@@ -215,7 +280,7 @@ mod tests {
     fn with_more_applications_than_cpus_those_share_whose_part_is_less_than_one() {
         let mut observation = observation("0-7", &[""; 10]);
         let of = |observation: &Observation| {
-            let allowed = Allowed::of(observation, &observation.usable);
+            let allowed = Allowed::of(observation, &observation.usable, &topology());
             let shared = (0..10).map(|place| allowed.shared(place).map(|cpu| cpu.0));
             (shared.collect::<Vec<_>>(), allowed.usable.to_string())
         };
@@ -233,6 +298,25 @@ mod tests {
         // It stays where it runs.
         observation.apps[0].effective = "2-5".parse().unwrap();
         assert_eq!(of(&observation).1, "2-5");
+        // One that is kept to some CPUs changes nothing for the others.
+        observation.apps[1].allowed = "0-1".parse().ok();
+        let (shared, rest) = of(&observation);
+        assert!(shared[1].is_some_and(|cpu| cpu < 2), "{shared:?}");
+        assert_eq!(rest, "2-5");
+        // What it may not have is for the others.
+        observation.apps[0].spec.cpus = CpuRange::new(1, Some(1)).unwrap();
+        assert_eq!(of(&observation).1.parse::<CpuSet>().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn those_that_share_have_as_many_cpus_as_their_parts_are_together() {
+        let mut observation = observation("0-7", &[""; 44]);
+        for app in &mut observation.apps[..4] {
+            app.spec.weight = Weight::new(40.0).unwrap();
+        }
+        // Of five users one runs forty programs: a fifth of eight CPUs is theirs.
+        let allowed = Allowed::of(&observation, &observation.usable, &topology());
+        assert_eq!(allowed.usable.len(), 6);
     }
 
     #[test]

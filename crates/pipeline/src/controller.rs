@@ -241,7 +241,7 @@ impl Controller {
     }
 
     fn decide(&mut self, observation: &Observation, usable: &CpuSet, lent: &Lent) -> Plan {
-        let allowed = Allowed::of(observation, usable);
+        let allowed = Allowed::of(observation, usable, &self.topology);
         let held = self.held_without_loans(observation, &allowed, usable, lent);
         // The monitor keeps its profiles in the order of the observation it has just taken in.
         let mut profiles = Vec::with_capacity(observation.apps.len());

@@ -20,7 +20,7 @@ impl Daemon {
         request: AdoptRequest,
     ) -> Result<AdoptReply, ErrorReply> {
         let target = request.target.clone();
-        let adopted = self.try_adopt(peer, request);
+        let adopted = self.try_adopt(peer, request, None);
         if let Err(error) = &adopted {
             self.telemetry.tally.refused += 1;
             tracing::info!(uid = peer.uid, "{target} not adopted: {error}");
@@ -55,17 +55,11 @@ impl Daemon {
         let peer = Peer::for_account(account);
         let permit = Permit::of(&peer, &self.config);
         let room = permit.check_room_by_rule(&self.registry, &self.machine);
-        let adopted = room.and_then(|()| self.try_adopt(&peer, rule.request.clone()));
+        let request = rule.request.clone();
+        let adopted = room.and_then(|()| self.try_adopt(&peer, request, Some(rule)));
         self.quotas.charge(user, account, started.elapsed());
         match adopted {
-            Ok(reply) => {
-                if let Some(app) = self.registry.get_mut(reply.app) {
-                    app.record.origin.note_rule(rule);
-                }
-                self.decide(Trigger::Membership);
-                self.save(Ending::Running);
-                Outcome::Adopted
-            }
+            Ok(_) => Outcome::Adopted,
             Err(error) => {
                 self.telemetry.tally.refused += 1;
                 Outcome::Refused(error)
@@ -75,30 +69,37 @@ impl Daemon {
 
     /// One that a rule adopted ends with the life of its group, and gets other terms with the rule.
     fn follow_rule(&mut self, id: AppId, rule: ByRule) {
-        let Some(app) = self.registry.get_mut(id) else {
+        let before = |daemon: &Self| daemon.registry.get(id)?.record.origin.rule().cloned();
+        let Some(was) = before(self) else {
             return;
         };
-        let Some(before) = app.record.origin.rule() else {
-            return;
-        };
-        if before.inode != rule.inode {
+        if was.inode != rule.inode {
             self.registry.may_have_ended.insert(id);
             self.end_empty();
-        } else if before.request != rule.request {
-            let spec = &mut app.record.spec;
-            let request = &rule.request;
+        }
+        // Where it goes on, an earlier daemon took it over after its group was made anew.
+        let Some(app) = self.registry.get_mut(id).filter(|_| was != rule) else {
+            return;
+        };
+        if was.request != rule.request {
+            let (spec, request) = (&mut app.record.spec, &rule.request);
             spec.qos = request.qos.unwrap_or_default();
             spec.weight = request.weight;
             spec.cpus = request.cpus;
             spec.lending = request.lending;
             tracing::info!(app = id.0, name = %spec.name, "its rule has changed");
-            app.record.origin.note_rule(rule);
-            self.decide(Trigger::Membership);
-            self.save(Ending::Running);
         }
+        app.record.origin.note_rule(rule);
+        self.decide(Trigger::Membership);
+        self.save(Ending::Running);
     }
 
-    fn try_adopt(&mut self, peer: &Peer, request: AdoptRequest) -> Result<AdoptReply, ErrorReply> {
+    fn try_adopt(
+        &mut self,
+        peer: &Peer,
+        request: AdoptRequest,
+        rule: Option<ByRule>,
+    ) -> Result<AdoptReply, ErrorReply> {
         let Self {
             config,
             registry,
@@ -109,7 +110,7 @@ impl Daemon {
             return Err(held_up(&held));
         }
         let target = request.target.clone();
-        let prepared = adopt::prepare(peer, request, config, registry, machine)?;
+        let prepared = adopt::prepare(peer, request, rule, config, registry, machine)?;
         let app = prepared.adoptee.app;
         self.save(Ending::Running);
         let saved = self.store.flush(adopt::SAVED_FIRST);

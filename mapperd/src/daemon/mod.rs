@@ -158,6 +158,7 @@ impl Daemon {
         let limit = self.config.stop_when_idle?;
         // What is to be adopted may start at any time.
         if !self.config.adopt.is_empty() {
+            self.timing.idle_since = None;
             return None;
         }
         let newcomers = self.registry.pending.len() + self.registry.unanswered.len();

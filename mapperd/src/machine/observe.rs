@@ -52,16 +52,29 @@ pub(crate) fn observe(
     }
 }
 
-/// Ordinary users count alike. What root has launched or adopted counts for itself: services of the machine.
-fn weights_by_user(registry: &Registry, machine: &Machine) -> Vec<Weight> {
-    let owned = registry.apps.iter().map(|app| {
+/// Ordinary users count alike. What root has launched or adopted counts for itself: services of the machine. What lends its
+/// CPUs, or was placed by the operator, takes nothing from the others of its user.
+pub(crate) fn weights_by_user(registry: &Registry, machine: &Machine) -> Vec<Weight> {
+    let counts = |app: &App| {
+        let idle = app.lends() && app.woke == Activity::Idle;
+        !idle && app.fixed().is_none()
+    };
+    let owned = registry.apps.iter().filter(|app| counts(app)).map(|app| {
         let by = app.record.requested_by();
         Owned {
             owner: (!is_privileged(by)).then(|| machine.accounts.of(by)),
             weight: app.record.spec.weight,
         }
     });
-    weights_by_owner(&owned.collect::<Vec<_>>())
+    let mut weights = weights_by_owner(&owned.collect::<Vec<_>>()).into_iter();
+    let all = registry.apps.iter().map(|app| {
+        let own = app.record.spec.weight;
+        match counts(app) {
+            true => weights.next().unwrap_or(own),
+            false => own,
+        }
+    });
+    all.collect()
 }
 
 fn observe_one(

@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::machine::process::has_ended;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
-use crate::registry::origin::{Adoption, Origin};
+use crate::registry::origin::{Adoption, ByRule, Origin};
 use crate::requests::permit::{
     Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
 };
@@ -54,6 +54,7 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(
     peer: &Peer,
     request: AdoptRequest,
+    rule: Option<ByRule>,
     settings: &Settings,
     registry: &mut Registry,
     machine: &mut Machine,
@@ -106,11 +107,7 @@ pub(crate) fn prepare(
     let by = peer.uid;
     let uid = machine.proc.uids(first).map_or(by, |uids| uids.real);
     let threads = machine.enforcer.tasks(id).threads;
-    let origin = Origin::Adopted(Adoption {
-        target,
-        by,
-        rule: None,
-    });
+    let origin = Origin::Adopted(Adoption { target, by, rule });
     let now_ns = machine.clock.now_ns();
     let record = AppRecord {
         memory: request.memory,

@@ -32,7 +32,7 @@ pub struct RunningGroups {
     pub extent: Extent,
 }
 
-/// The groups with processes whose path `fits`, below those whose path `reaches` further.
+/// The groups with processes whose path `fits`, below those whose path `reaches` further and does not fit.
 ///
 /// # Errors
 /// When the mount cannot be read. A group that vanishes meanwhile is left out.
@@ -79,7 +79,8 @@ fn groups_in(
                 let path = path.clone();
                 found.groups.push(RunningGroup { path, inode, owner });
             }
-            if reaches {
+            // What is within it belongs to it.
+            if reaches && !fits {
                 unread.push_back((path, group));
             }
         }
@@ -99,20 +100,13 @@ mod tests {
         fs::write(group.join("cgroup.events"), text).unwrap();
     }
 
-    fn paths(mount: &Path, reaches: impl Fn(&str) -> bool) -> Vec<String> {
-        let found = groups_in(mount, |_| true, reaches).unwrap();
-        let mut paths: Vec<_> = found.groups.into_iter().map(|group| group.path).collect();
-        paths.sort();
-        paths
-    }
-
     #[test]
     fn groups_without_processes_and_what_is_below_other_groups_are_left_out() {
         let mount = tempfile::tempdir().unwrap();
         for (group, populated) in [
             ("system.slice", 1),
             ("system.slice/a.service", 1),
-            ("system.slice/a.service/sub", 1),
+            ("system.slice/a.service/sub.service", 1),
             ("system.slice/b.service", 0),
             ("empty.slice", 0),
             ("empty.slice/c.service", 1),
@@ -120,13 +114,14 @@ mod tests {
             make(mount.path(), group, populated);
         }
         let slices = |path: &str| path.ends_with(".slice");
-        let found = paths(mount.path(), slices);
-        assert_eq!(found, ["/system.slice", "/system.slice/a.service"]);
-        assert_eq!(paths(mount.path(), |_| true).len(), 3);
         let services = |path: &str| path.ends_with(".service");
         let found = groups_in(mount.path(), services, slices).unwrap().groups;
-        assert_eq!(found.len(), 1);
+        let paths: Vec<&str> = found.iter().map(|group| group.path.as_str()).collect();
+        assert_eq!(paths, ["/system.slice/a.service"]);
         assert_eq!(found[0].owner, rustix::process::geteuid().as_raw());
+        // What is within one that fits belongs to it.
+        let all = groups_in(mount.path(), services, |_| true).unwrap().groups;
+        assert_eq!(all, found);
     }
 
     #[test]
@@ -153,9 +148,10 @@ mod tests {
         make(mount.path(), "a", 1);
         make(mount.path(), "b", 1);
         make(mount.path(), "b/job", 1);
-        let found = groups_in(mount.path(), |_| true, |_| true).unwrap();
+        let deep = |path: &str| path.matches('/').count() == 2;
+        let found = groups_in(mount.path(), deep, |_| true).unwrap();
         assert_eq!(found.extent, Extent::Part);
         assert!(found.groups.iter().any(|group| group.path == "/b/job"));
-        assert_eq!(found.groups.len(), MOST_OF_ONE + 3);
+        assert_eq!(found.groups.len(), MOST_OF_ONE + 1);
     }
 }
