@@ -62,6 +62,10 @@ impl Terminal {
                 if libc::setsid() == -1 || libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
                     return Err(std::io::Error::last_os_error());
                 }
+                // Tests that run in the background of a shell ignore them.
+                for key in [libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(key, libc::SIG_DFL);
+                }
                 Ok(())
             });
         }
