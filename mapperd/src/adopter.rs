@@ -142,7 +142,7 @@ fn outermost(groups: Vec<RunningGroup>, rules: &AdoptRules) -> Vec<Candidate> {
     chosen
 }
 
-/// The user for whom a group counts: its owner, or whose sessions the system's manager has put there.
+/// The user for whom a group counts: the N of systemd's `user-N.slice`, else the owner of its directory.
 fn user_of(group: &RunningGroup) -> u32 {
     let sessions = group.path.strip_prefix("/user.slice/user-");
     let user = sessions.and_then(|rest| rest.strip_suffix(".slice"));

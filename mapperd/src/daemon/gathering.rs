@@ -27,7 +27,7 @@ const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
 
-/// How long a newcomer waits while the kernel holds up whoever joins a group, and how often that is looked at.
+/// How long a newcomer waits while the kernel blocks moves into groups, and how often the daemon checks that.
 const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 

@@ -1,4 +1,4 @@
-//! The control groups of the machine that have processes, whoever made them.
+//! All control groups of the machine that have processes.
 
 use super::group_dir::{GroupDir, Identity, Populated};
 use super::root::cgroup2_mount;
