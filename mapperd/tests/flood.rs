@@ -25,7 +25,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -165,7 +164,10 @@ fn refused(socket: &Path) {
 /// starts and ends a program that has nothing to do with mapper, and works alone, and prints how long these took.
 fn honest(socket: &Path) {
     loop {
-        println!("plain: {}", plain_start().as_micros());
+        let started = Instant::now();
+        let ended = Command::new("true").status();
+        println!("plain: {}", started.elapsed().as_micros());
+        ended.unwrap();
         let started = Instant::now();
         let sum: u64 = (0..100_000).fold(0, |sum, i| std::hint::black_box(sum + i));
         std::hint::black_box(sum);
@@ -207,32 +209,9 @@ fn wait_until_it_says(what: &str, child: &mut Child) {
     );
 }
 
-/// Times that this machine is slower than one on which the goals hold. In the guest, where `MAPPER_FLOOD_PLAIN_MS` says how
-/// long a program takes there to start and end, that is measured once, before the flood.
+/// Times that this machine is slower than one on which the goals hold.
 fn slower() -> u32 {
-    static SLOWER: OnceLock<u32> = OnceLock::new();
-    *SLOWER.get_or_init(|| {
-        if let Ok(known) = std::env::var("SLOWER") {
-            return known.parse().unwrap();
-        }
-        let goal_ms = std::env::var("MAPPER_FLOOD_PLAIN_MS").ok();
-        goal_ms.map_or(1, |ms| measured_slowness(ms.parse().unwrap()))
-    })
-}
-
-fn measured_slowness(goal_ms: f64) -> u32 {
-    let mut times: Vec<_> = (0..15).map(|_| plain_start()).collect();
-    times.sort_unstable();
-    let median = times[times.len() / 2].as_secs_f64() * 1000.0;
-    (median / goal_ms).round().max(1.0) as u32
-}
-
-fn plain_start() -> Duration {
-    let started = Instant::now();
-    let ended = Command::new("true").status();
-    let took = started.elapsed();
-    ended.unwrap();
-    took
+    u32::try_from(number("MAPPER_FLOOD_SLOWER", 1)).unwrap()
 }
 
 /// This test program, doing something else.
@@ -240,7 +219,6 @@ fn itself(what: &str, socket: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["another_process", "--exact", "--nocapture"]);
     command.env("MAPPER_FLOOD", what).env("SOCKET", socket);
-    command.env("SLOWER", slower().to_string());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -622,8 +600,8 @@ fn whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decide
     }
     let users = u32::try_from(number("MAPPER_FLOOD_USERS", 2)).unwrap();
     let duration = Duration::from_secs(number("MAPPER_FLOOD_SECONDS", 3));
+    // On a slow machine; whose CPUs those who flood have there is `MAPPER_FLOOD_CPUS`.
     let slower = slower();
-    eprintln!("the goals are to hold at {slower} times their figures");
     let mut daemon = Flooded::start();
     let socket = daemon.socket.clone();
     if let Some(hanging) = &mut daemon.hanging {
