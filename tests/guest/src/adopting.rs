@@ -39,6 +39,8 @@ impl Service {
     pub(crate) fn start(name: &'static str, properties: &[&str], script: &str) -> Result<Self> {
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--collect", "--unit", name]);
+        // Before that it runs as root, whatever its user.
+        command.args(["--service-type", "exec"]);
         for property in properties {
             command.args(["--property", property]);
         }
@@ -138,7 +140,9 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
         "the process is in {}",
         moved.display()
     );
-    let child = *children(pid)?.first().context("it has no child")?;
+    let child = wait_for("its child", || {
+        children(pid)?.first().copied().context("it has no child")
+    })?;
     ensure!(kernel::group_of(child)? == moved, "its child is elsewhere");
     let rival = rival()?;
     ensure_confined(&moved, &rival)?;
