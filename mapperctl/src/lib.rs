@@ -36,7 +36,7 @@ pub use table::{Cell, Column, Table};
 use anyhow::{Context, bail};
 use arguments::Arguments;
 use clap::{CommandFactory, Parser};
-use mapper_control::schema::EndedApp;
+use mapper_control::schema::{AdoptReply, AdoptRequest, EndedApp};
 use mapper_control::socket_path::{self, Surroundings};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
 use mapper_host::doctor;
@@ -46,9 +46,11 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon what the daemon could not do is asked for again.
+const AGAIN: Duration = Duration::from_millis(300);
 /// By this variable a shell asks for completions.
 const COMPLETE: &str = "MAPPERCTL_COMPLETE";
 
@@ -154,7 +156,7 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         })?,
         Question::Doctor { .. } | Question::Gather { .. } | Question::Top { .. } => String::new(),
         Question::Adopt(adopt) => {
-            let reply = client.adopt(adopt.request()?)?;
+            let reply = adopted(&socket, &adopt.request()?)?;
             shown(adopt.json, &reply, adopt_view::adopted)?
         }
         Question::Release { name } => {
@@ -184,6 +186,20 @@ fn connect(socket: &Path) -> anyhow::Result<Client> {
         bail!("no daemon runs; `mapper run -- PROGRAM` starts one, and so does `mapper start`");
     }
     Err(failed.into())
+}
+
+/// What the daemon cannot do now, as while systemd is slow to answer it, is asked for again.
+fn adopted(socket: &Path, request: &AdoptRequest) -> anyhow::Result<AdoptReply> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match connect(socket)?.adopt(request.clone()) {
+            Err(ClientError {
+                kind: ClientErrorKind::Daemon(ErrorReply::Unavailable { .. }),
+                ..
+            }) if Instant::now() < until => std::thread::sleep(AGAIN),
+            answer => return Ok(answer?),
+        }
+    }
 }
 
 /// The last application of that name or id which has ended; `error` if there is none.

@@ -5,11 +5,13 @@
 mod samples;
 
 use mapper_control::fake::{Answer, FakeDaemon};
-use mapper_control::{ErrorReply, Reply, Request};
-use mapper_model::AppName;
+use mapper_control::schema::AdoptReply;
+use mapper_control::{ErrorReply, PROTOCOL, Reply, Request};
+use mapper_model::{AppId, AppName, CpuSet};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 struct Stage {
@@ -119,6 +121,30 @@ fn the_status_fits_narrow_terminals() {
             assert!(text.contains(part), "{columns}: {text}");
         }
     }
+}
+
+#[test]
+fn adopting_what_cannot_be_adopted_yet_is_tried_again() {
+    let late = AtomicU32::new(2);
+    let stage = Stage::new(move |request| match request {
+        Request::Adopt(_) if late.fetch_sub(1, Ordering::Relaxed) > 0 => {
+            Answer::Error(ErrorReply::Unavailable {
+                message: "systemd is late".to_owned(),
+            })
+        }
+        Request::Adopt(adopt) => Answer::Reply(Reply::Adopt(AdoptReply {
+            protocol: PROTOCOL,
+            app: AppId(1),
+            name: AppName::new("db").unwrap(),
+            adopted: adopt.target.clone(),
+            processes: 1,
+            cpus: CpuSet::first(2),
+            cpu_count: 2,
+        })),
+        _ => Answer::HangUp,
+    });
+    let said = stage.shows(&["adopt", "--unit", "db.service"], "80");
+    assert!(said.contains("db.service is application db"), "{said}");
 }
 
 #[test]

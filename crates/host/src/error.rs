@@ -30,6 +30,9 @@ pub enum HostError {
     /// systemd did not do what was requested: what was tried on which unit, and what it said.
     #[error("{0} {1} through systemd: {2}")]
     Systemd(&'static str, String, String),
+    /// systemd has not answered so far: what was tried on which unit, and for how many milliseconds.
+    #[error("{0} {1} through systemd: no answer within {2} ms; try again later")]
+    SystemdLate(&'static str, String, u128),
     /// The kernel has not finished a change, or another that this one would wait for: both, and for how many seconds.
     #[error(
         "{0}: the kernel has held up ({1}) for {2} s; end the program whose memory it moves, or wait"

@@ -325,6 +325,7 @@ fn refusal(error: &HostError) -> ErrorReply {
         HostError::NotAdoptable { .. } | HostError::Missing(_) | HostError::Systemd { .. } => {
             invalid(message)
         }
+        HostError::SystemdLate { .. } => ErrorReply::Unavailable { message },
         _ if error.is_gone() => invalid(message),
         _ => internal(message),
     }

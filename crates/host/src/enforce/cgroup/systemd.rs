@@ -125,7 +125,7 @@ impl Outstanding {
         match self.0.try_recv() {
             Ok(message) => Some(message),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("its thread has ended".to_owned())),
+            Err(TryRecvError::Disconnected) => Some(Err(thread_ended())),
         }
     }
 }
@@ -137,7 +137,11 @@ impl Systemd {
         match answered.recv_timeout(PATIENCE) {
             Ok(Ok(state)) => Ok(state),
             Ok(Err(why)) => Err(failed("look at", unit, why)),
-            Err(_) => Err(failed("look at", unit, no_answer())),
+            Err(RecvTimeoutError::Timeout) => {
+                let (unit, waited) = (unit.0.clone(), PATIENCE.as_millis());
+                Err(HostError::SystemdLate("look at", unit, waited))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(failed("look at", unit, thread_ended())),
         }
     }
 
@@ -156,7 +160,7 @@ impl Systemd {
             Ok(Err(why)) => Err(failed(property.action(), unit, why)),
             Err(RecvTimeoutError::Timeout) => Ok(Change::Late(Outstanding(answered))),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(failed(property.action(), unit, no_answer()))
+                Err(failed(property.action(), unit, thread_ended()))
             }
         }
     }
@@ -181,7 +185,7 @@ impl Systemd {
         };
         match taken {
             true => Ok(()),
-            false => Err(failed("ask for", unit, "its thread has ended".to_owned())),
+            false => Err(failed("ask for", unit, thread_ended())),
         }
     }
 }
@@ -190,8 +194,8 @@ pub(super) fn failed(action: &'static str, unit: &UnitName, why: String) -> Host
     HostError::Systemd(action, unit.0.clone(), why)
 }
 
-fn no_answer() -> String {
-    format!("no answer within {} ms", PATIENCE.as_millis())
+fn thread_ended() -> String {
+    "its thread has ended".to_owned()
 }
 
 fn serve(jobs: &Receiver<Job>) {
