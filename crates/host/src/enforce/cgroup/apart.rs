@@ -20,11 +20,10 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a change may take before it counts as held up.
-const PATIENCE: Duration = Duration::from_millis(100);
-
-/// The same while another is held up already.
-const LESS_PATIENCE: Duration = Duration::from_millis(10);
+const PATIENCE: Patience = Patience {
+    first: Duration::from_millis(100),
+    others: Duration::from_millis(10),
+};
 
 /// Changes that may be held up at once, each with its thread.
 const MOST: usize = 256;
@@ -38,9 +37,18 @@ const WAITS_FOR_ITS_OWN: (u32, u32) = (6, 18);
 #[derive(Clone, Debug)]
 pub(super) struct Changes(Arc<Mutex<State>>);
 
+/// How long a change may take before it counts as held up.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    first: Duration,
+    /// While another is held up already.
+    others: Duration,
+}
+
 #[derive(Debug)]
 struct State {
     apart: bool,
+    patience: Patience,
     /// While a change is held up.
     moves: Moves,
     thread: Option<SyncSender<Job>>,
@@ -97,6 +105,7 @@ impl Changes {
     fn where_moves(moves: Moves) -> Self {
         Self(Arc::new(Mutex::new(State {
             apart: false,
+            patience: PATIENCE,
             moves,
             thread: None,
             held: Vec::new(),
@@ -137,7 +146,7 @@ impl Changes {
         }
         state.look();
         let patience = match state.held.first() {
-            None => PATIENCE,
+            None => state.patience.first,
             Some(held) => {
                 let waits = change.moves() && state.moves == Moves::Wait;
                 if waits || state.held.len() >= MOST {
@@ -147,7 +156,7 @@ impl Changes {
                         held.since.elapsed().as_secs(),
                     ));
                 }
-                LESS_PATIENCE
+                state.patience.others
             }
         };
         let (done, outcome) = mpsc::sync_channel(1);
@@ -224,11 +233,20 @@ fn kernel() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 impl Changes {
+    /// Waits for every change, however busy the machine is.
+    pub(super) fn be_patient(&self) {
+        self.state().patience = Patience {
+            first: Duration::from_secs(20),
+            others: Duration::from_secs(20),
+        };
+    }
+
     /// Has a change held up until what is returned is dropped.
     pub(super) fn hold_up(&self, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
         self.set_apart();
         self.state().moves = moves;
+        let patience = std::mem::replace(&mut self.state().patience.first, Duration::ZERO);
         let change = Change {
             action: "write",
             value: "0",
@@ -239,6 +257,7 @@ impl Changes {
             Ok(())
         });
         assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
+        self.state().patience.first = patience;
         end
     }
 }
