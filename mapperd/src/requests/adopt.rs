@@ -128,10 +128,14 @@ pub(crate) fn bring_in(
 ) -> Result<(), ErrorReply> {
     let adoptee = &prepared.adoptee;
     if let Some(why) = unsaved(saved) {
-        return Err(internal(format!(
+        let message = format!(
             "not adopted: the current CPUs of {} could not be restored after a crash, since {why}",
             adoptee.target
-        )));
+        );
+        return Err(match saved {
+            Flushed::Late => ErrorReply::Unavailable { message },
+            _ => internal(message),
+        });
     }
     let moved = machine.enforcer.move_in(adoptee);
     moved.map_err(|error| refusal(&error))?;
