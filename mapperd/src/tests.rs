@@ -132,6 +132,30 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
     assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
 }
 
+#[tokio::test]
+async fn who_has_used_least_time_is_admitted_first() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    machine.seen.borrow_mut().admission = Duration::from_millis(60);
+    let busy = rustix::process::geteuid().as_raw() + 1000;
+    let second = Duration::from_secs(1);
+    machine.daemon.quotas.charge(busy, busy, second);
+    let mut answers = Vec::new();
+    for uid in [busy, busy, busy + 1] {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let mut launch = launch_of(&machine, std::process::id());
+        (launch.peer.uid, launch.peer.account) = (uid, uid);
+        machine.daemon.registry.pending.push(Pending {
+            launch,
+            reply,
+            since: tokio::time::Instant::now(),
+        });
+        answers.push(answer);
+    }
+    machine.daemon.act_on_gathered();
+    let answered: Vec<_> = answers.iter_mut().map(|a| a.try_recv().is_ok()).collect();
+    assert_eq!(answered, [false, false, true]);
+}
+
 // The clock stands still, so that all ends are close to each other.
 #[tokio::test(start_paused = true)]
 async fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {

@@ -24,7 +24,8 @@ const GATHER: Duration = Duration::from_millis(4);
 const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 
 /// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
-/// of some launches delay neither calls nor the end of an interval by more than one of them takes.
+/// of some launches delay neither calls nor the end of an interval by more than one of them takes. Who has used least
+/// time goes first.
 const ADMITTING: Duration = Duration::from_millis(50);
 
 /// How long a newcomer waits while the kernel blocks moves into groups, and how often the daemon checks that.
@@ -122,7 +123,13 @@ impl Daemon {
     fn admit(&mut self) -> (Vec<Waiting>, Vec<Event>) {
         let (mut admitted, mut events) = (Vec::new(), Vec::new());
         let began = Clock::now();
-        let mut pending = std::mem::take(&mut self.registry.pending).into_iter();
+        let mut pending = std::mem::take(&mut self.registry.pending);
+        let user_of = |waiting: &Pending| {
+            let peer = &waiting.launch.peer;
+            (peer.uid, peer.account)
+        };
+        self.quotas.order(&mut pending, user_of);
+        let mut pending = pending.into_iter();
         while began.elapsed() < ADMITTING
             && let Some(Pending { launch, reply, .. }) = pending.next()
         {

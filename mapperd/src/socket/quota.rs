@@ -10,7 +10,8 @@
 //!   cannot connect;
 //! - long requests and unread replies take *memory*, of which nobody gets more than half of what is free;
 //! - few calls are with the daemon at a time (*turns*), and the next is that of the user with the fewest there and the
-//!   least debt, so that a newcomer does not wait behind another's hundreds.
+//!   least debt, so that a newcomer does not wait behind another's hundreds. Launches that wait for their admission are
+//!   [ordered](Quotas::order) in the same way.
 //!
 //! A user is an [account](crate::config::accounts). Memory is bounded by the connections: a user without any is
 //! forgotten when the debt is paid.
@@ -344,6 +345,19 @@ impl Quotas {
         }
     }
 
+    /// Orders what waits, of users by uid and account: root's first, then that of who has most time left.
+    pub(crate) fn order<T>(&self, waiting: &mut [T], user_of: impl Fn(&T) -> (u32, u32)) {
+        let state = self.state();
+        let left = |waits: &T| {
+            let (uid, account) = user_of(waits);
+            match is_privileged(uid) {
+                true => f64::INFINITY,
+                false => state.users.get(&account).map_or(BURST, |u| u.seconds),
+            }
+        };
+        waiting.sort_by(|a, b| left(b).total_cmp(&left(a)));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -578,6 +592,17 @@ mod tests {
         };
         assert!(ended.abs_diff(128 * MS) < MS, "{ended:?}");
         assert!(launched.abs_diff(601 * MS) < MS, "{launched:?}");
+    }
+
+    #[test]
+    fn what_waits_is_ordered_by_the_time_that_its_user_has_left() {
+        let (quotas, _now) = quotas();
+        let user = other_user();
+        quotas.charge(user, user, 300 * MS);
+        quotas.charge(user + 1, user + 1, 100 * MS);
+        let mut waiting = [(user, 1), (user, 2), (user + 1, 3), (user + 2, 4), (0, 5)];
+        quotas.order(&mut waiting, |(uid, _)| (*uid, *uid));
+        assert_eq!(waiting.map(|(_, call)| call), [5, 4, 3, 1, 2]);
     }
 
     #[test]
