@@ -58,9 +58,10 @@ pub(crate) fn tool(name: &str, version: &str, features: &[&str]) -> anyhow::Resu
     cargo.args(features).arg("--root").arg(&root);
     cargo.arg("--target-dir").arg(root.join("build"));
     // They run for seconds; what counts is how long they take to build.
-    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2");
+    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
     cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     run(&mut cargo).with_context(|| format!("{name} {version} could not be installed"))?;
     Ok(path)
 }
