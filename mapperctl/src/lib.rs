@@ -49,8 +49,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How soon what the daemon could not do is asked for again.
+/// The least pause before an adoption that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
+/// The pause is so many times as long as the attempt took: the daemon decides meanwhile.
+const REST: u32 = 3;
 /// By this variable a shell asks for completions.
 const COMPLETE: &str = "MAPPERCTL_COMPLETE";
 
@@ -125,6 +127,10 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
     if let Question::Gather { out } = question {
         return print(&gather::gather(connect(&socket), out.as_deref(), width)?);
     }
+    if let Question::Adopt(adopt) = question {
+        let reply = adopt_patiently(&socket, &adopt.request()?)?;
+        return print(&shown(adopt.json, &reply, adopt_view::adopted)?);
+    }
     let mut client = connect(&socket)?;
     let text = match question {
         Question::Status { json, verbose, .. } => {
@@ -154,11 +160,10 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         Question::Policies { json } => shown(*json, &client.policies()?, |reply| {
             policies_view::view(reply, width)
         })?,
-        Question::Doctor { .. } | Question::Gather { .. } | Question::Top { .. } => String::new(),
-        Question::Adopt(adopt) => {
-            let reply = adopted(&socket, &adopt.request()?)?;
-            shown(adopt.json, &reply, adopt_view::adopted)?
-        }
+        Question::Doctor { .. }
+        | Question::Gather { .. }
+        | Question::Top { .. }
+        | Question::Adopt(_) => String::new(),
         Question::Release { name } => {
             let reply = client.release(name).map_err(with_those_that_run)?;
             adopt_view::released(&reply)
@@ -188,18 +193,30 @@ fn connect(socket: &Path) -> anyhow::Result<Client> {
     Err(failed.into())
 }
 
-/// What the daemon cannot do now, as while systemd is slow to answer it, is asked for again.
-fn adopted(socket: &Path, request: &AdoptRequest) -> anyhow::Result<AdoptReply> {
+/// Adopts, and tries again while the daemon says that it cannot now, as where systemd is slow to answer it.
+fn adopt_patiently(socket: &Path, request: &AdoptRequest) -> anyhow::Result<AdoptReply> {
     let until = Instant::now() + PATIENCE;
+    let mut said = false;
     loop {
+        let began = Instant::now();
         match connect(socket)?.adopt(request.clone()) {
-            Err(ClientError {
-                kind: ClientErrorKind::Daemon(ErrorReply::Unavailable { .. }),
-                ..
-            }) if Instant::now() < until => std::thread::sleep(AGAIN),
+            Err(error) if is_unavailable(&error) && Instant::now() < until => {
+                if !std::mem::replace(&mut said, true) {
+                    let error = harmless(&error.to_string());
+                    eprintln!("mapperctl: {error}; trying for {} s", PATIENCE.as_secs());
+                }
+                std::thread::sleep(AGAIN.max(REST * began.elapsed()));
+            }
             answer => return Ok(answer?),
         }
     }
+}
+
+fn is_unavailable(error: &ClientError) -> bool {
+    matches!(
+        error.kind,
+        ClientErrorKind::Daemon(ErrorReply::Unavailable { .. })
+    )
 }
 
 /// The last application of that name or id which has ended; `error` if there is none.

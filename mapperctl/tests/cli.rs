@@ -143,8 +143,14 @@ fn adopting_what_cannot_be_adopted_yet_is_tried_again() {
         })),
         _ => Answer::HangUp,
     });
-    let said = stage.shows(&["adopt", "--unit", "db.service"], "80");
+    let adopt = ["adopt", "--unit", "db.service"];
+    let output = stage.command(&adopt).output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(said.contains("db.service is application db"), "{said}");
+    let warned = stage.shown(&output);
+    let warning = "mapperctl: FOLDER/mapper.sock: systemd is late; trying for 10 s\n";
+    assert_eq!(warned, warning);
 }
 
 #[test]

@@ -133,27 +133,38 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
 }
 
 #[tokio::test]
-async fn who_has_used_least_time_is_admitted_first() {
+async fn who_has_most_time_left_is_admitted_first_but_after_who_has_waited_long() {
     let mut machine = FakeMachine::with_processes_of(0);
     machine.seen.borrow_mut().admission = Duration::from_millis(60);
     let busy = rustix::process::geteuid().as_raw() + 1000;
     let second = Duration::from_secs(1);
     machine.daemon.quotas.charge(busy, busy, second);
     let mut answers = Vec::new();
-    for uid in [busy, busy, busy + 1] {
+    let now = tokio::time::Instant::now();
+    let long = now - 2 * second;
+    for (uid, since) in [
+        (busy, now),
+        (busy, long),
+        (busy + 1, now),
+        (busy, long - second),
+    ] {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let mut launch = launch_of(&machine, std::process::id());
         (launch.peer.uid, launch.peer.account) = (uid, uid);
         machine.daemon.registry.pending.push(Pending {
             launch,
             reply,
-            since: tokio::time::Instant::now(),
+            since,
         });
         answers.push(answer);
     }
-    machine.daemon.act_on_gathered();
-    let answered: Vec<_> = answers.iter_mut().map(|a| a.try_recv().is_ok()).collect();
-    assert_eq!(answered, [false, false, true]);
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        machine.daemon.act_on_gathered();
+        let answered = answers.iter_mut().position(|a| a.try_recv().is_ok());
+        order.extend(answered);
+    }
+    assert_eq!(order, [3, 1, 2, 0]);
 }
 
 // The clock stands still, so that all ends are close to each other.

@@ -11,6 +11,7 @@ use crate::store::saver::Saver;
 use mapper_control::schema::Threads;
 use mapper_host::enforce::{HeldUp, MembersKept};
 use mapper_model::AppId;
+use std::cmp::Reverse;
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -24,13 +25,24 @@ const GATHER: Duration = Duration::from_millis(4);
 const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 
 /// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
-/// of some launches delay neither calls nor the end of an interval by more than one of them takes. Who has used least
-/// time goes first.
+/// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
+
+/// Newcomers that have waited longer are overtaken by no other.
+const OVERTAKEN: Duration = Duration::from_millis(500);
 
 /// How long a newcomer waits while the kernel blocks moves into groups, and how often the daemon checks that.
 const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Which newcomer is admitted first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// The one that has waited longest.
+    Waited(Reverse<Duration>),
+    /// Then the one whose user has most [time left](quota::Quotas::left_us), in microseconds.
+    TimeLeft(Reverse<i64>),
+}
 
 /// What was admitted, and who waits for the answer.
 type Waiting = (Admitted, oneshot::Sender<Answer>);
@@ -47,8 +59,9 @@ impl Daemon {
         let keeps_size = |pending: &&Pending| {
             pending.launch.settlement.terms.threads == Some(Threads::Allocated)
         };
-        let oldest = self.registry.pending.iter().find(keeps_size);
-        let least = oldest.map_or(since, |pending| pending.since + GATHER);
+        let pending = self.registry.pending.iter().filter(keeps_size);
+        let oldest = pending.map(|pending| pending.since).min();
+        let least = oldest.map_or(since, |oldest| oldest + GATHER);
         let soon = match self.arrivals.any() {
             true => since + GATHER,
             false => since,
@@ -124,11 +137,16 @@ impl Daemon {
         let (mut admitted, mut events) = (Vec::new(), Vec::new());
         let began = Clock::now();
         let mut pending = std::mem::take(&mut self.registry.pending);
-        let user_of = |waiting: &Pending| {
+        pending.sort_by_cached_key(|waiting| {
+            let waited = waiting.since.elapsed();
             let peer = &waiting.launch.peer;
-            (peer.uid, peer.account)
-        };
-        self.quotas.order(&mut pending, user_of);
+            match waited < OVERTAKEN {
+                true => {
+                    Order::TimeLeft(Reverse(self.quotas.left_us(peer.uid, peer.account, began)))
+                }
+                false => Order::Waited(Reverse(waited)),
+            }
+        });
         let mut pending = pending.into_iter();
         while began.elapsed() < ADMITTING
             && let Some(Pending { launch, reply, .. }) = pending.next()

@@ -128,14 +128,8 @@ pub(crate) fn bring_in(
 ) -> Result<(), ErrorReply> {
     let adoptee = &prepared.adoptee;
     if let Some(why) = unsaved(saved) {
-        let message = format!(
-            "not adopted: the current CPUs of {} could not be restored after a crash, since {why}",
-            adoptee.target
-        );
-        return Err(match saved {
-            Flushed::Late => ErrorReply::Unavailable { message },
-            _ => internal(message),
-        });
+        let target = &adoptee.target;
+        return Err(not_saved(target, saved, &why));
     }
     let moved = machine.enforcer.move_in(adoptee);
     moved.map_err(|error| refusal(&error))?;
@@ -290,6 +284,16 @@ fn unsaved(flushed: Flushed) -> Option<String> {
     Some(why)
 }
 
+fn not_saved(target: &enforce::AdoptTarget, saved: Flushed, why: &str) -> ErrorReply {
+    let message = format!(
+        "not adopted: the current CPUs of {target} could not be restored after a crash, since {why}"
+    );
+    match saved {
+        Flushed::Late => ErrorReply::Unavailable { message },
+        _ => internal(message),
+    }
+}
+
 /// Whether an ordinary user may have a tree of so many processes moved.
 fn may_move(first: u32, processes: usize) -> Result<(), ErrorReply> {
     if processes <= LARGEST_TREE {
@@ -329,7 +333,9 @@ fn refusal(error: &HostError) -> ErrorReply {
         HostError::NotAdoptable { .. } | HostError::Missing(_) | HostError::Systemd { .. } => {
             invalid(message)
         }
-        HostError::SystemdLate { .. } => ErrorReply::Unavailable { message },
+        HostError::SystemdLate { .. } | HostError::HeldUp { .. } => {
+            ErrorReply::Unavailable { message }
+        }
         _ if error.is_gone() => invalid(message),
         _ => internal(message),
     }
@@ -350,6 +356,19 @@ mod tests {
         ] {
             assert_says(unsaved(flushed).unwrap(), &[says]);
         }
+    }
+
+    #[test]
+    fn what_may_succeed_later_is_said_to_be_unavailable() {
+        let is_unavailable = |error: &_| matches!(error, ErrorReply::Unavailable { .. });
+        let target = enforce::AdoptTarget::Pid(7);
+        assert!(is_unavailable(&not_saved(&target, Flushed::Late, "late")));
+        assert!(!is_unavailable(&not_saved(&target, Flushed::Failed, "no")));
+        let (look, unit) = ("look at", "a.service".to_owned());
+        let late = HostError::SystemdLate(look, unit.clone(), 500);
+        assert!(is_unavailable(&refusal(&late)));
+        let failed = HostError::Systemd(look, unit, "NoSuchUnit".to_owned());
+        assert!(!is_unavailable(&refusal(&failed)));
     }
 
     #[test]

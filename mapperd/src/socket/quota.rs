@@ -10,8 +10,8 @@
 //!   cannot connect;
 //! - long requests and unread replies take *memory*, of which nobody gets more than half of what is free;
 //! - few calls are with the daemon at a time (*turns*), and the next is that of the user with the fewest there and the
-//!   least debt, so that a newcomer does not wait behind another's hundreds. Launches that wait for their admission are
-//!   [ordered](Quotas::order) in the same way.
+//!   least debt, so that a newcomer does not wait behind another's hundreds. Launches are admitted in the order of the
+//!   [time](Quotas::left_us) that their users have left.
 //!
 //! A user is an [account](crate::config::accounts). Memory is bounded by the connections: a user without any is
 //! forgotten when the debt is paid.
@@ -345,17 +345,12 @@ impl Quotas {
         }
     }
 
-    /// Orders what waits, of users by uid and account: root's first, then that of who has most time left.
-    pub(crate) fn order<T>(&self, waiting: &mut [T], user_of: impl Fn(&T) -> (u32, u32)) {
-        let state = self.state();
-        let left = |waits: &T| {
-            let (uid, account) = user_of(waits);
-            match is_privileged(uid) {
-                true => f64::INFINITY,
-                false => state.users.get(&account).map_or(BURST, |u| u.seconds),
-            }
-        };
-        waiting.sort_by(|a, b| left(b).total_cmp(&left(a)));
+    /// The time in microseconds that calls of this uid may take without waiting: below zero a debt of its account.
+    pub(crate) fn left_us(&self, uid: u32, account: u32, now: Instant) -> i64 {
+        match is_privileged(uid) {
+            true => i64::MAX,
+            false => (self.state().user(account, now).0.seconds * 1e6) as i64,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -595,14 +590,15 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_ordered_by_the_time_that_its_user_has_left() {
-        let (quotas, _now) = quotas();
+    fn the_time_that_a_user_has_left_comes_back_while_the_user_does_nothing() {
+        let (quotas, now) = quotas();
         let user = other_user();
         quotas.charge(user, user, 300 * MS);
-        quotas.charge(user + 1, user + 1, 100 * MS);
-        let mut waiting = [(user, 1), (user, 2), (user + 1, 3), (user + 2, 4), (0, 5)];
-        quotas.order(&mut waiting, |(uid, _)| (*uid, *uid));
-        assert_eq!(waiting.map(|(_, call)| call), [5, 4, 3, 1, 2]);
+        let left = |after| quotas.left_us(user, user, now + after);
+        assert!((200_000..250_000).contains(&left(Duration::ZERO)));
+        assert!((300_000..350_000).contains(&left(200 * MS)));
+        assert_eq!(left(2000 * MS), 500_000);
+        assert_eq!(quotas.left_us(0, 0, now), i64::MAX);
     }
 
     #[test]

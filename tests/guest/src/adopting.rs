@@ -39,7 +39,7 @@ impl Service {
     pub(crate) fn start(name: &'static str, properties: &[&str], script: &str) -> Result<Self> {
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--collect", "--unit", name]);
-        // Before that it runs as root, whatever its user.
+        // It is started once the program runs: until then the process is root's.
         command.args(["--service-type", "exec"]);
         for property in properties {
             command.args(["--property", property]);
@@ -126,6 +126,9 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
     let _allowed = DropIn::for_adopting()?;
     let service = Service::start("adopted-pid.service", &["User=alice"], WITH_CHILD)?;
     let pid = service.pid()?;
+    let child = wait_for("its child", || {
+        children(pid)?.first().copied().context("it has no child")
+    })?;
     let before = kernel::group_of(pid)?;
     let number = pid.to_string();
     let reply = refusal(User::Bob, &["adopt", "--pid", &number])?;
@@ -140,9 +143,6 @@ pub(crate) fn an_adopted_process_is_moved_with_its_child_and_goes_back() -> Resu
         "the process is in {}",
         moved.display()
     );
-    let child = wait_for("its child", || {
-        children(pid)?.first().copied().context("it has no child")
-    })?;
     ensure!(kernel::group_of(child)? == moved, "its child is elsewhere");
     let rival = rival()?;
     ensure_confined(&moved, &rival)?;

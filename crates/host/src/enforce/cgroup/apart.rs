@@ -20,9 +20,16 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Patience = Patience {
-    first: Duration::from_millis(100),
-    others: Duration::from_millis(10),
+const PATIENCE: Patience = match cfg!(test) {
+    false => Patience {
+        first: Duration::from_millis(100),
+        others: Duration::from_millis(10),
+    },
+    // However busy the machine is.
+    true => Patience {
+        first: Duration::from_secs(20),
+        others: Duration::from_secs(20),
+    },
 };
 
 /// Changes that may be held up at once, each with its thread.
@@ -233,14 +240,6 @@ fn kernel() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 impl Changes {
-    /// Waits for every change, however busy the machine is.
-    pub(super) fn be_patient(&self) {
-        self.state().patience = Patience {
-            first: Duration::from_secs(20),
-            others: Duration::from_secs(20),
-        };
-    }
-
     /// Has a change held up until what is returned is dropped.
     pub(super) fn hold_up(&self, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();

@@ -6,7 +6,7 @@
 use crate::HostError;
 use mapper_model::{CpuId, CpuSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zbus::zvariant::{OwnedObjectPath, OwnedValue, Value};
 use zbus::{Connection, connection};
 
@@ -106,7 +106,8 @@ impl std::fmt::Debug for Systemd {
 }
 
 pub(super) enum Job {
-    Look(UnitName, Sender<Result<UnitState, String>>),
+    /// Until when somebody waits for the answer.
+    Look(UnitName, Instant, Sender<Result<UnitState, String>>),
     Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
 
@@ -133,7 +134,8 @@ impl Outstanding {
 impl Systemd {
     pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
         let (answer, answered) = channel();
-        self.submit(Job::Look(unit.clone(), answer), unit)?;
+        let until = Instant::now() + PATIENCE;
+        self.submit(Job::Look(unit.clone(), until, answer), unit)?;
         match answered.recv_timeout(PATIENCE) {
             Ok(Ok(state)) => Ok(state),
             Ok(Err(why)) => Err(failed("look at", unit, why)),
@@ -208,7 +210,8 @@ fn serve(jobs: &Receiver<Job>) {
     let mut connection = None;
     while let Ok(job) = jobs.recv() {
         match job {
-            Job::Look(unit, answer) => {
+            Job::Look(_, until, _) if Instant::now() > until => {}
+            Job::Look(unit, _, answer) => {
                 let state = with(&mut connection, async |systemd| look(systemd, &unit).await);
                 let _ = answer.send(runtime.block_on(state));
             }
@@ -361,7 +364,7 @@ pub(super) struct Scripted {
 impl Scripted {
     fn serve(&mut self, job: Job) {
         match job {
-            Job::Look(_, answer) => {
+            Job::Look(_, _, answer) => {
                 let _ = answer.send(Ok(self.state.clone()));
             }
             Job::Set(unit, _, cpus, answer) => match (self.script)(&unit, &cpus) {

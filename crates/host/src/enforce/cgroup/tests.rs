@@ -18,19 +18,14 @@ pub(super) struct Tree {
     pub(super) enforcer: CgroupEnforcer,
 }
 
-fn prepare(mount: &Path, init: Init) -> Result<CgroupEnforcer, HostError> {
-    let enforcer = CgroupEnforcer::prepare(&mount.join(ROOT), mount, init)?;
-    enforcer.groups.root.changes().be_patient();
-    Ok(enforcer)
-}
-
 impl Tree {
     pub(super) fn new(init: Init) -> Self {
         let mount = tempfile::tempdir().unwrap();
         for group in ["", "mapper.slice", ROOT] {
             fake_group(&mount.path().join(group), true);
         }
-        let enforcer = prepare(mount.path(), init).unwrap();
+        let root = mount.path().join(ROOT);
+        let enforcer = CgroupEnforcer::prepare(&root, mount.path(), init).unwrap();
         Self {
             mount,
             init,
@@ -39,7 +34,7 @@ impl Tree {
     }
 
     pub(super) fn prepare(&self) -> Result<CgroupEnforcer, HostError> {
-        prepare(self.mount.path(), self.init)
+        CgroupEnforcer::prepare(&self.path(ROOT), self.mount.path(), self.init)
     }
 
     pub(super) fn hand_over(&mut self, set_by_others: Option<CpuSet>) {
