@@ -62,7 +62,13 @@ pub(crate) fn pass(
         Surroundings::Changed | Surroundings::Released => Trigger::Membership,
     };
     decider.decisions += 1;
-    let observation = observe(decider.decisions, trigger, registry, machine);
+    let observation = observe(
+        decider.decisions,
+        trigger,
+        &settings.access,
+        registry,
+        machine,
+    );
     let observed = started.elapsed();
     let floors = floors(registry);
     let plan = decider.controller.step(&observation);

@@ -2,6 +2,7 @@
 
 use crate::config::access::{Access, AccessRule, See};
 use crate::config::accounts::Accounts;
+use crate::config::file::ConfigFile;
 use crate::config::peer::Peer;
 use crate::daemon::Daemon;
 use crate::fake::{FIRST_PROCESS, FakeMachine, assert_says, root, user};
@@ -16,7 +17,7 @@ use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
 use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
-use mapper_model::{AppName, CpuSet, Loan, Trigger, Weight};
+use mapper_model::{AppId, AppName, CpuSet, Loan, Trigger, Weight};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -330,23 +331,43 @@ fn users_have_equal_shares_however_many_programs_each_of_them_runs() {
 }
 
 #[test]
+fn a_user_has_the_weight_that_the_first_rule_of_user_or_group_gives() {
+    let mut machine = FakeMachine::with_processes_of(user().uid);
+    let number = user().uid + 1;
+    let text = format!(
+        "[[access]]\nusers = [\"{number}\"]\nweight = 3.0\n[[access]]\ngroups = [\"77\"]\nweight = 2.0\n"
+    );
+    let rules = ConfigFile::parse(&text).unwrap().access;
+    machine.daemon.config.access = Access::resolve(&rules).unwrap();
+    let (heavy, member) = (Peer::of(number, &[77]), Peer::of(number + 1, &[7, 77]));
+    let of_one = machine.adopt(&user(), "/a/1").unwrap();
+    let of_heavy = ["/b/1", "/b/2"].map(|group| machine.adopt(&heavy, group).unwrap());
+    let of_member = machine.adopt(&member, "/c/1").unwrap();
+    let found = weights(&machine);
+    let ratio = |a: &AppId| (found[a] / found[&of_one] * 1000.0).round();
+    assert_eq!(of_heavy.each_ref().map(ratio), [1500.0, 1500.0]);
+    assert_eq!(ratio(&of_member), 2000.0);
+}
+
+fn weights(machine: &FakeMachine) -> BTreeMap<AppId, f64> {
+    let Daemon {
+        config,
+        registry,
+        machine: of_daemon,
+        ..
+    } = &machine.daemon;
+    let weights = weights_by_user(&config.access, registry, of_daemon).into_iter();
+    let apps = registry.apps.iter().map(|app| app.record.id);
+    apps.zip(weights.map(Weight::get)).collect()
+}
+
+#[test]
 fn programs_that_lend_take_nothing_from_the_others_of_their_user() {
     let mut machine = FakeMachine::with_processes_of(user().uid);
     let other = Peer::of(user().uid + 1, &[]);
     let busy = machine.adopt(&user(), "/a/0").unwrap();
     let idle = ["/a/1", "/a/2"].map(|group| machine.adopt(&user(), group).unwrap());
     let of_other = machine.adopt(&other, "/b/1").unwrap();
-    let weights = |machine: &FakeMachine| {
-        let Daemon {
-            registry,
-            machine: of_daemon,
-            ..
-        } = &machine.daemon;
-        let weights = weights_by_user(registry, of_daemon).into_iter();
-        let apps = registry.apps.iter().map(|app| app.record.id);
-        apps.zip(weights.map(Weight::get))
-            .collect::<BTreeMap<_, _>>()
-    };
     let found = weights(&machine);
     assert!(found[&of_other] > 2.9 * found[&busy], "{found:?}");
     for app in idle {

@@ -26,7 +26,7 @@ mod replay;
 pub use check::{Finding, Severity, check};
 pub use controller::{Controller, ControllerState, PipelineConfig, PipelineError, RestoreError};
 pub use explain::{AppExplanation, Decision};
-pub use owners::{Owned, weights_by_owner};
+pub use owners::{Owned, Owner, weights_by_owner};
 pub use pacing::{OverheadBudget, Pacing};
 pub use policies::{PolicyDescription, PolicyKind, policies};
 pub use record::Header;

@@ -1,7 +1,7 @@
 //! Weights of applications whose owners count alike, however many applications each of them has.
 //!
-//! The applications of an owner weigh together as much as the heaviest of them, and divide that by their own weights. So
-//! forty programs of one user do not outweigh one of another. All weights together stay what they were, since policies
+//! The applications of an owner weigh together as much as the heaviest of them, times the weight of the owner, and divide
+//! that by their own weights. So forty programs of one user do not outweigh one of another. All weights together stay what they were, since policies
 //! compare gains times weights with constants.
 
 use mapper_model::Weight;
@@ -11,8 +11,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Owned {
     /// Its owner; one without counts for itself.
-    pub owner: Option<u32>,
+    pub owner: Option<Owner>,
     /// Its own weight.
+    pub weight: Weight,
+}
+
+/// For whom applications count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Owner {
+    /// The user's number.
+    pub account: u32,
+    /// What its applications weigh together against those of others; where they differ, the most counts.
     pub weight: Weight,
 }
 
@@ -21,6 +30,7 @@ pub struct Owned {
 struct Together {
     sum: f64,
     most: f64,
+    owner: f64,
 }
 
 /// The weights with which fair shares are computed, in the order of the applications.
@@ -28,13 +38,14 @@ pub fn weights_by_owner(apps: &[Owned]) -> Vec<Weight> {
     let mut owners: BTreeMap<u32, Together> = BTreeMap::new();
     for app in apps {
         if let Some(owner) = app.owner {
-            let together = owners.entry(owner).or_default();
+            let together = owners.entry(owner.account).or_default();
+            together.owner = together.owner.max(owner.weight.get());
             together.sum += app.weight.get();
             together.most = together.most.max(app.weight.get());
         }
     }
-    let divide = |app: &Owned| match app.owner.and_then(|owner| owners.get(&owner)) {
-        Some(together) => app.weight.get() * together.most / together.sum,
+    let divide = |app: &Owned| match app.owner.and_then(|owner| owners.get(&owner.account)) {
+        Some(all) => app.weight.get() * all.owner * all.most / all.sum,
         None => app.weight.get(),
     };
     let divided: Vec<f64> = apps.iter().map(divide).collect();
@@ -55,7 +66,10 @@ mod tests {
 
     fn owned(apps: &[(Option<u32>, f64)]) -> Vec<Owned> {
         let one = |&(owner, weight): &(Option<u32>, f64)| Owned {
-            owner,
+            owner: owner.map(|account| Owner {
+                account,
+                weight: Weight::default(),
+            }),
             weight: Weight::new(weight).unwrap(),
         };
         apps.iter().map(one).collect()
@@ -86,6 +100,19 @@ mod tests {
         let found = weights(&[(Some(1), 2.0), (Some(1), 1.0), (Some(2), 1.0)]);
         assert!(close(found[0], 2.0 * found[1]), "{found:?}");
         assert!(close(found[0] + found[1], 2.0 * found[2]), "{found:?}");
+    }
+
+    #[test]
+    fn the_weight_of_an_owner_counts_for_all_applications_together() {
+        let mut apps = owned(&[(Some(1), 1.0), (Some(1), 1.0), (Some(2), 1.0)]);
+        let heavy = apps[0].owner.as_mut().unwrap();
+        heavy.weight = Weight::new(3.0).unwrap();
+        let found: Vec<f64> = weights_by_owner(&apps)
+            .into_iter()
+            .map(Weight::get)
+            .collect();
+        assert!(close(found[0], found[1]), "{found:?}");
+        assert!(close(found[0] + found[1], 3.0 * found[2]), "{found:?}");
     }
 
     #[test]

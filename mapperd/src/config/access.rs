@@ -8,6 +8,7 @@
 //! since a rule that silently applies to no user may permit what it was meant to forbid.
 
 use crate::config::peer::Peer;
+use mapper_model::Weight;
 use nix::unistd::{Group, User};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +26,10 @@ pub(crate) struct AccessRule {
     /// The highest promise they may ask for.
     #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = 0.0))]
     pub(crate) max_qos: f64,
-    /// The largest weight.
+    /// What all applications of such a user weigh together, against those of another user.
+    #[schemars(range(min = 0.01, max = 100.0))]
+    pub(crate) weight: f64,
+    /// The largest weight of an application.
     #[schemars(range(min = 0.01, max = 100.0))]
     pub(crate) max_weight: f64,
     /// The largest number of CPUs they may ask to have at least; 4, or `max_cpus` if that is less.
@@ -74,6 +78,7 @@ impl Default for AccessRule {
             groups: Vec::new(),
             launch: true,
             max_qos: 1.0,
+            weight: 1.0,
             max_weight: 1.0,
             max_min_cpus: None,
             max_cpus: None,
@@ -126,10 +131,13 @@ impl Whom {
 
     /// Whether the rule is for this user, or for the owner of this subordinate uid. One without names is for every user.
     pub(crate) fn includes(&self, peer: &Peer) -> bool {
+        self.names(&[peer.uid, peer.account], &peer.groups)
+    }
+
+    fn names(&self, uids: &[u32], gids: &[u32]) -> bool {
         (self.uids.is_empty() && self.gids.is_empty())
-            || self.uids.contains(&peer.uid)
-            || self.uids.contains(&peer.account)
-            || self.gids.iter().any(|gid| peer.groups.contains(gid))
+            || self.uids.iter().any(|uid| uids.contains(uid))
+            || self.gids.iter().any(|gid| gids.contains(gid))
     }
 }
 
@@ -160,6 +168,16 @@ impl Access {
         let found = self.0.iter().find(|(whom, _)| whom.includes(peer));
         found.map_or_else(AccessRule::default, |(_, rule)| rule.clone())
     }
+
+    /// What the applications of this user, with these groups, weigh together.
+    pub(crate) fn weight(&self, account: u32, groups: &[u32]) -> Weight {
+        let found = self
+            .0
+            .iter()
+            .find(|(whom, _)| whom.names(&[account], groups));
+        let weight = found.map(|(_, rule)| Weight::new(rule.weight));
+        weight.and_then(Result::ok).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -169,10 +187,11 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_names_user_or_group_decides() {
-        let rule = |users: &[&str], groups: &[&str], max_weight| AccessRule {
+        let rule = |users: &[&str], groups: &[&str], weight| AccessRule {
             users: users.iter().map(ToString::to_string).collect(),
             groups: groups.iter().map(ToString::to_string).collect(),
-            max_weight,
+            max_weight: weight,
+            weight,
             ..AccessRule::default()
         };
         let access = Access::resolve(&[
@@ -188,9 +207,11 @@ mod tests {
             (Peer::of(1003, &[7]), 4.0),
         ] {
             assert_eq!(access.grant(&peer).max_weight, weight, "{peer:?}");
+            assert_eq!(access.weight(peer.uid, &peer.groups).get(), weight);
         }
         let open = Access::default().grant(&Peer::of(1, &[]));
         assert_eq!(open, AccessRule::default());
+        assert_eq!(Access::default().weight(1, &[]).get(), 1.0);
     }
 
     #[test]

@@ -42,10 +42,6 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
     pub(crate) enforcer: Option<EnforcerChoice>,
-    /// What is measured: "auto", "hardware" or "software".
-    #[serde(deserialize_with = "parsed")]
-    #[schemars(with = "Option<String>")]
-    pub(crate) counters: Option<CounterChoice>,
     /// CPUs that are never assigned, such as "0-1".
     #[schemars(with = "Option<String>")]
     pub(crate) reserve: Option<CpuSet>,
@@ -61,6 +57,9 @@ pub(crate) struct ConfigFile {
     /// and of how readings are judged.
     pub(crate) expert: Expert,
     // The places of `expert`'s keys in earlier versions; see `former_places`.
+    #[serde(deserialize_with = "parsed")]
+    #[schemars(skip)]
+    pub(crate) counters: Option<CounterChoice>,
     #[schemars(skip)]
     pub(crate) socket: Option<PathBuf>,
     #[schemars(skip)]
@@ -95,6 +94,10 @@ pub(crate) struct Expert {
     #[serde(deserialize_with = "parsed")]
     #[schemars(with = "Option<String>")]
     pub(crate) mapping: Option<MappingName>,
+    /// What is measured: "auto", "hardware" or "software".
+    #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) counters: Option<CounterChoice>,
     /// Share of the interval that observing, deciding and enforcing may take, from 0.001 to 0.5; beyond, the
     /// interval is stretched. 0: whatever it takes.
     #[schemars(with = "Option<f64>")]

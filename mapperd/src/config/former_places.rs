@@ -46,6 +46,7 @@ pub(crate) fn resolve(file: &mut ConfigFile) -> anyhow::Result<()> {
         };
     }
     let moved = take! {
+        counters => counters as Some;
         socket => socket as Some;
         overhead_budget => overhead_budget as Some;
         mapping => mapping as Some;

@@ -104,6 +104,10 @@ const POSITIVE: Range = Range::new(
     |value| value.is_finite() && value > 0.0,
     "give a number above 0",
 );
+const WEIGHT: Range = Range::new(
+    |value| (0.01..=100.0).contains(&value),
+    "give a number from 0.01 to 100; 1 is ordinary",
+);
 const AT_LEAST_ONE: Range = Range::new(|value| value >= 1.0, "give at least 1, or leave it out");
 
 /// The first value of the file that is outside its range, access rules excepted.
@@ -205,10 +209,8 @@ fn grant_outside(rule: &AccessRule) -> Option<Outside> {
             SHARE.contains,
             "give a share above 0 and up to 1; launch = false forbids launching",
         ),
-        max_weight: Range::new(
-            |value| (0.01..=100.0).contains(&value),
-            "give a number from 0.01 to 100; 1 is ordinary",
-        ),
+        weight: WEIGHT,
+        max_weight: WEIGHT,
         max_min_cpus: AT_LEAST_ONE,
         max_cpus: AT_LEAST_ONE,
     };
@@ -291,6 +293,7 @@ mod tests {
             ("max_weight = nan", "max_weight"),
             ("max_weight = inf", "max_weight"),
             ("max_weight = 0", "max_weight"),
+            ("weight = 101.0", "weight"),
             ("max_qos = inf", "max_qos"),
             ("max_qos = 1.5", "max_qos"),
             ("max_qos = 0.0", "max_qos"),

@@ -154,7 +154,7 @@ impl Settings {
             overhead_budget: overhead_budget.unwrap_or_default(),
             enforcer,
             cgroup_root: args.cgroup_root.or(expert.cgroup_root),
-            counters: args.counters.or(file.counters).unwrap_or_default(),
+            counters: args.counters.or(expert.counters).unwrap_or_default(),
             reserve: args.reserve.or(file.reserve).unwrap_or_default(),
             record: args.record.or(expert.record),
             state_dir: state_dir.or_else(|| default_state_dir(audience)),

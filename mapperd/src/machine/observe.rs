@@ -1,5 +1,6 @@
 //! Reading everything that a decision is based on.
 
+use crate::config::access::Access;
 use crate::config::accounts::is_privileged;
 use crate::machine::Machine;
 use crate::machine::process::runnable;
@@ -11,11 +12,12 @@ use mapper_host::observe::Subject;
 use mapper_model::{
     Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger, Weight,
 };
-use mapper_pipeline::{Owned, weights_by_owner};
+use mapper_pipeline::{Owned, Owner, weights_by_owner};
 
 pub(crate) fn observe(
     tick: u64,
     trigger: Trigger,
+    access: &Access,
     registry: &mut Registry,
     machine: &mut Machine,
 ) -> Observation {
@@ -32,7 +34,7 @@ pub(crate) fn observe(
         };
         !app.record.partition.is_member() && !refused()
     });
-    let weights = weights_by_user(registry, machine);
+    let weights = weights_by_user(access, registry, machine);
     let apps = registry.apps.iter_mut().zip(weights);
     let apps = apps.map(|(app, weight)| {
         let mut observed = observe_one(app, now_ns, equal_share, machine);
@@ -52,17 +54,25 @@ pub(crate) fn observe(
     }
 }
 
-/// Ordinary users count alike. What root has launched or adopted counts for itself: services of the machine. What lends its
+/// Ordinary users count alike, or as the access rules say. What root has launched or adopted counts for itself: services of the machine. What lends its
 /// CPUs, or was placed by the operator, takes nothing from the others of its user.
-pub(crate) fn weights_by_user(registry: &Registry, machine: &Machine) -> Vec<Weight> {
+pub(crate) fn weights_by_user(
+    access: &Access,
+    registry: &Registry,
+    machine: &Machine,
+) -> Vec<Weight> {
     let counts = |app: &App| {
         let idle = app.lends() && app.woke == Activity::Idle;
         !idle && app.fixed().is_none()
     };
     let owned = registry.apps.iter().filter(|app| counts(app)).map(|app| {
         let by = app.record.requested_by();
+        let owner = |account| Owner {
+            account,
+            weight: access.weight(account, &app.record.groups),
+        };
         Owned {
-            owner: (!is_privileged(by)).then(|| machine.accounts.of(by)),
+            owner: (!is_privileged(by)).then(|| owner(machine.accounts.of(by))),
             weight: app.record.spec.weight,
         }
     });

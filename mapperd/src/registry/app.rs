@@ -24,6 +24,9 @@ pub(crate) struct AppRecord {
     pub(crate) partition: Partition,
     pub(crate) origin: Origin,
     pub(crate) uid: u32,
+    /// The groups of who requested it, at that time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) groups: Vec<u32>,
     pub(crate) first_process: Process,
     pub(crate) standing: Standing,
     /// The last plan for it.
@@ -73,6 +76,7 @@ impl AppRecord {
             partition: Partition::Member,
             origin,
             uid,
+            groups: Vec::new(),
             first_process,
             standing: Standing::Pending,
             planned: None,
