@@ -449,6 +449,21 @@ fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
 }
 
 #[test]
+fn what_root_adopted_by_hand_stays_released_although_a_rule_fits() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let app = machine.adopt(&root(), "/jobs/1").unwrap();
+    let offer = |machine: &mut FakeMachine, inode| {
+        let candidate = candidate("/jobs/1", inode, 1.0);
+        matches!(machine.daemon.adopt_by_rule(candidate), Outcome::Adopted)
+    };
+    assert!(!offer(&mut machine, 7));
+    machine.daemon.registry.leave_alone(app);
+    machine.daemon.forget(app);
+    assert!(!offer(&mut machine, 7));
+    assert!(offer(&mut machine, 8));
+}
+
+#[test]
 fn an_adopted_group_gets_the_terms_of_a_rule_that_changes() {
     let mut machine = FakeMachine::with_processes_of(0);
     let adopted = |machine: &mut FakeMachine, weight| {

@@ -71,6 +71,9 @@ impl Daemon {
     fn follow_rule(&mut self, id: AppId, rule: ByRule) {
         let before = |daemon: &Self| daemon.registry.get(id)?.record.origin.rule().cloned();
         let Some(was) = before(self) else {
+            if let Some(app) = self.registry.get_mut(id) {
+                app.record.origin.note_fit(rule.inode);
+            }
             return;
         };
         if was.inode != rule.inode {

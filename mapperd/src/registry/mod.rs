@@ -14,7 +14,6 @@ use app::{App, Lease};
 use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_model::{AppId, AppName, CpuSet};
-use origin::Adoption;
 use pending::{Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
@@ -23,7 +22,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 /// So many released ones are remembered.
 const MOST_LEFT_ALONE: usize = 1024;
 
-/// What root released of what a rule adopted.
+/// What root released although a rule fits it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct LeftAlone {
     pub(crate) target: AdoptTarget,
@@ -75,19 +74,14 @@ impl Registry {
         Some(self.apps.iter().find(is_it)?.record.id)
     }
 
-    /// What a rule adopted is not to be adopted again before it starts anew.
+    /// What a rule fits is not to be adopted again before it starts anew.
     pub(crate) fn leave_alone(&mut self, id: AppId) {
         let adoption = self.get(id).and_then(|app| app.record.origin.adoption());
-        if let Some(Adoption {
-            target,
-            rule: Some(rule),
-            ..
-        }) = adoption
-        {
-            let left = LeftAlone {
-                target: target.clone(),
-                inode: rule.inode,
-            };
+        let left = adoption.and_then(|adoption| {
+            let target = adoption.target.clone();
+            adoption.inode().map(|inode| LeftAlone { target, inode })
+        });
+        if let Some(left) = left {
             self.left_alone.retain(|other| other.target != left.target);
             self.left_alone.push_back(left);
             if self.left_alone.len() > MOST_LEFT_ALONE {

@@ -35,6 +35,13 @@ impl Origin {
         self.adoption()?.rule.as_ref()
     }
 
+    /// A client requested its adoption, and a rule fits its group of this inode.
+    pub(crate) fn note_fit(&mut self, inode: u64) {
+        if let Self::Adopted(adoption) = self {
+            adoption.fits_rule = Some(inode);
+        }
+    }
+
     /// It was adopted as a rule asks for.
     pub(crate) fn note_rule(&mut self, rule: ByRule) {
         if let Self::Adopted(adoption) = self {
@@ -50,6 +57,17 @@ pub(crate) struct Adoption {
     pub(crate) by: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rule: Option<ByRule>,
+    /// The inode of its group, if a client requested it and a rule fits, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fits_rule: Option<u64>,
+}
+
+impl Adoption {
+    /// The inode of its group, if a rule would adopt it again after its release.
+    pub(crate) fn inode(&self) -> Option<u64> {
+        let by_rule = self.rule.as_ref().map(|rule| rule.inode);
+        by_rule.or(self.fits_rule)
+    }
 }
 
 /// Of an adoption that a rule of the configuration asks for.

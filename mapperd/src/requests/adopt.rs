@@ -107,7 +107,12 @@ pub(crate) fn prepare(
     let by = peer.uid;
     let uid = machine.proc.uids(first).map_or(by, |uids| uids.real);
     let threads = machine.enforcer.tasks(id).threads;
-    let origin = Origin::Adopted(Adoption { target, by, rule });
+    let origin = Origin::Adopted(Adoption {
+        target,
+        by,
+        rule,
+        fits_rule: None,
+    });
     let now_ns = machine.clock.now_ns();
     let record = AppRecord {
         memory: request.memory,

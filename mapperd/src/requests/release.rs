@@ -37,7 +37,10 @@ pub(crate) fn release(
         // It goes on without what is known of its launch.
         app.record.origin = Origin::Recovered;
     }
-    registry.leave_alone(id);
+    // A user does not get round the operator's rules.
+    if is_privileged(permit.peer.uid) {
+        registry.leave_alone(id);
+    }
     let why = Departure::ForGood;
     let trouble = let_go(id, why, registry, machine, decider, telemetry);
     Ok(Reply::Release(ReleaseReply {
@@ -80,6 +83,7 @@ mod tests {
             target: AdoptTarget::Pid(7),
             by: 1000,
             rule: None,
+            fits_rule: None,
         });
         let launched = Origin::Launched {
             launcher: Process::default(),

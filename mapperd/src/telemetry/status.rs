@@ -317,6 +317,7 @@ mod tests {
             target: AdoptTarget::Pid(11),
             by: 1000,
             rule: None,
+            fits_rule: None,
         });
         let record = AppRecord {
             command: "fft 3".to_owned(),
