@@ -61,6 +61,12 @@ pub enum Question {
         #[arg(long)]
         json: bool,
     },
+    /// What further CPUs would bring to the programs that are known, and which go well together
+    Advise {
+        /// Print the daemon's reply as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// What one application got so far, or until it ended
     Report {
         /// The application's name or id

@@ -2,6 +2,7 @@
 //! itself for programs. Nothing is computed here; what a view shows is in the daemon's reply.
 
 mod adopt_view;
+mod advice_view;
 mod arguments;
 mod details_view;
 mod doctor_view;
@@ -148,6 +149,9 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         },
         Question::History { json } => shown(*json, &client.history()?, |reply| {
             history_view::view(reply, width)
+        })?,
+        Question::Advise { json } => shown(*json, &client.advise()?, |reply| {
+            advice_view::view(reply, width)
         })?,
         Question::Report { name, json } => {
             let running = client.explain(name).map(|explained| explained.id);

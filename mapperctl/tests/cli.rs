@@ -5,7 +5,7 @@
 mod samples;
 
 use mapper_control::fake::{Answer, FakeDaemon};
-use mapper_control::schema::AdoptReply;
+use mapper_control::schema::{AdoptReply, AdviseReply};
 use mapper_control::{ErrorReply, PROTOCOL, Reply, Request};
 use mapper_model::{AppId, AppName, CpuSet};
 use std::io::Read;
@@ -42,6 +42,7 @@ impl Stage {
             }),
             Request::Policies => Answer::Reply(Reply::Policies(samples::policies())),
             Request::History => Answer::Reply(Reply::History(samples::history())),
+            Request::Advise => Answer::Reply(Reply::Advise(samples::advice())),
             _ => Answer::HangUp,
         })
     }
@@ -240,6 +241,27 @@ fn an_explanation_shows_curve_promise_and_decisions() {
     assert_eq!(
         serde_json::from_str::<mapper_control::schema::ExplainReply>(&json).unwrap(),
         samples::explain()
+    );
+}
+
+#[test]
+fn advice_tells_of_each_program_and_of_pairs() {
+    insta::assert_snapshot!("advise_80", Stage::busy().shows(&["advise"], "80"));
+    insta::assert_snapshot!("advise_40", Stage::busy().shows(&["advise"], "40"));
+    let json = Stage::busy().shows(&["advise", "--json"], "1000");
+    let advice: AdviseReply = serde_json::from_str(&json).unwrap();
+    assert_eq!(advice, samples::advice());
+    let none = || AdviseReply {
+        programs: vec![],
+        pairs: vec![],
+        policy: "fair".to_owned(),
+        ..samples::advice()
+    };
+    let stage = Stage::new(move |_| Answer::Reply(Reply::Advise(none())));
+    let said = stage.shows(&["advise"], "80");
+    assert!(
+        said.starts_with("Nothing is known") && said.contains("fair"),
+        "{said}"
     );
 }
 

@@ -111,6 +111,28 @@ fn a_program_that_says_what_it_has_done_is_judged_by_that() {
 }
 
 #[test]
+fn what_is_known_of_a_program_is_reported_while_it_runs_and_after_its_end() {
+    let daemon = Daemon::start();
+    let mut program = speaking(&daemon);
+    assert!(daemon.client().advise().unwrap().programs.is_empty());
+    program.ask("work");
+    let is_reported = |runs| {
+        let advice = daemon.client().advise().unwrap();
+        let first = advice.programs.first();
+        first.is_some_and(|first| {
+            assert_eq!(
+                (first.name.as_str(), advice.cpus),
+                ("program", all_cpus().len())
+            );
+            first.speeds.last() == Some(&1.0) && first.app.is_some() == runs
+        })
+    };
+    eventually("it is reported", || is_reported(true));
+    assert!(program.finish().success());
+    eventually("it is reported after its end", || is_reported(false));
+}
+
+#[test]
 fn a_program_may_change_its_own_promise_as_its_user_may() {
     let daemon = Daemon::start();
     let mut program = speaking(&daemon);

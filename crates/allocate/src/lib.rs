@@ -46,5 +46,5 @@ mod table;
 
 pub use chance::{AtRandom, Probability};
 pub use config::{Acceptance, AllocationConfig, ProfiledOn};
-pub use policy::{AllocationPolicy, PolicyState, RestoreError};
+pub use policy::{AllocationPolicy, KnownProgram, PolicyState, RestoreError};
 pub use registry::{DEFAULT, POLICIES, PolicyEntry, UnknownPolicy, find};

@@ -8,7 +8,7 @@
 //! exclusive shares and the free CPUs add up to the usable ones; more applications than usable CPUs get slots of one
 //! CPU each [readings R3.16]; with [`Trigger::Membership`](mapper_model::Trigger) nothing is explored.
 
-use mapper_model::{Allocation, Snapshot};
+use mapper_model::{Allocation, ProgramKey, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// Decides how many CPUs each application may use.
@@ -19,6 +19,11 @@ pub trait AllocationPolicy: Send + std::fmt::Debug {
     /// Decides.
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation;
 
+    /// What it knows of programs that run or have run: by these numbers it divides CPUs. Most policies keep none.
+    fn known(&self) -> Vec<KnownProgram> {
+        Vec::new()
+    }
+
     /// The state as data.
     fn save(&self) -> PolicyState;
 
@@ -27,6 +32,15 @@ pub trait AllocationPolicy: Send + std::fmt::Debug {
     /// # Errors
     /// [`RestoreError`] when the data is not such a state; the policy is then unchanged.
     fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError>;
+}
+
+/// How fast a program is expected to be.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KnownProgram {
+    /// Which.
+    pub program: ProgramKey,
+    /// Its speed on one CPU, on two and so on up to all, as a share of that on all.
+    pub speeds: Vec<f64>,
 }
 
 /// The saved state of a policy.

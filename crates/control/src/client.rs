@@ -6,9 +6,9 @@ use crate::codec::{FrameDecoder, MAX_REPLY_BYTES, Outgoing, Progress, receive};
 use crate::error_reply::ErrorReply;
 use crate::request::{Call, Expects, Request};
 use crate::schema::{
-    AdoptReply, AdoptRequest, ExitedRequest, ExplainReply, ExplainRequest, HistoryReply,
-    LaunchReply, LaunchRequest, PoliciesReply, PromiseReply, PromiseRequest, ReleaseReply,
-    ReleaseRequest, ReloadReply, ReportReply, ReportRequest, ServiceInfo, Status,
+    AdoptReply, AdoptRequest, AdviseReply, ExitedRequest, ExplainReply, ExplainRequest,
+    HistoryReply, LaunchReply, LaunchRequest, PoliciesReply, PromiseReply, PromiseRequest,
+    ReleaseReply, ReleaseRequest, ReloadReply, ReportReply, ReportRequest, ServiceInfo, Status,
 };
 use crate::socket_path::SYSTEM_SOCKET;
 use mapper_model::{AppId, Qos};
@@ -123,6 +123,11 @@ impl Client {
     /// The applications that ended last, the latest first.
     pub fn history(&mut self) -> Result<HistoryReply, ClientError> {
         self.call(Request::History)
+    }
+
+    /// What further CPUs would bring, and which programs go well together.
+    pub fn advise(&mut self) -> Result<AdviseReply, ClientError> {
+        self.call(Request::Advise)
     }
 
     /// Has a running program managed.

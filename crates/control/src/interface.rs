@@ -20,6 +20,7 @@ pub(crate) mod method {
     pub(crate) const EXPLAIN: &str = "org.mapper.Control.Explain";
     pub(crate) const POLICIES: &str = "org.mapper.Control.Policies";
     pub(crate) const REPORT: &str = "org.mapper.Control.Report";
+    pub(crate) const ADVISE: &str = "org.mapper.Control.Advise";
     pub(crate) const HISTORY: &str = "org.mapper.Control.History";
     pub(crate) const ADOPT: &str = "org.mapper.Control.Adopt";
     pub(crate) const RELEASE: &str = "org.mapper.Control.Release";

@@ -5,8 +5,8 @@ use crate::error_reply::ErrorReply;
 use crate::interface::{INTERFACE, INTERFACE_DESCRIPTION, SERVICE_DESCRIPTION, SERVICE_INTERFACE};
 use crate::request::Request;
 use crate::schema::{
-    AdoptReply, ExplainReply, HistoryReply, InterfaceDescription, LaunchReply, PoliciesReply,
-    PromiseReply, ReleaseReply, ReloadReply, ReportReply, ServiceInfo, Status,
+    AdoptReply, AdviseReply, ExplainReply, HistoryReply, InterfaceDescription, LaunchReply,
+    PoliciesReply, PromiseReply, ReleaseReply, ReloadReply, ReportReply, ServiceInfo, Status,
 };
 use serde::Serialize;
 
@@ -28,6 +28,8 @@ pub enum Reply {
     Report(Box<ReportReply>),
     /// To `History`.
     History(HistoryReply),
+    /// To `Advise`.
+    Advise(AdviseReply),
     /// To `Adopt`.
     Adopt(AdoptReply),
     /// To `Release`.

@@ -29,6 +29,8 @@ pub enum Request {
     Report(ReportRequest),
     /// The applications that ended last.
     History,
+    /// What further CPUs would bring, and which programs go well together.
+    Advise,
     /// Something that runs already is to be managed.
     Adopt(Box<AdoptRequest>),
     /// What was adopted is to be managed no more.
@@ -117,6 +119,7 @@ impl Call {
             Request::Explain(p) => encode_call(method::EXPLAIN, Some(p), oneway),
             Request::Policies => encode_call(method::POLICIES, None::<()>, oneway),
             Request::Report(p) => encode_call(method::REPORT, Some(p), oneway),
+            Request::Advise => encode_call(method::ADVISE, None::<()>, oneway),
             Request::History => encode_call(method::HISTORY, None::<()>, oneway),
             Request::Adopt(p) => encode_call(method::ADOPT, Some(p), oneway),
             Request::Release(p) => encode_call(method::RELEASE, Some(p), oneway),
@@ -139,6 +142,7 @@ impl Request {
             method::EXPLAIN => Ok(Self::Explain(read(name, parameters)?)),
             method::POLICIES => Ok(Self::Policies),
             method::REPORT => Ok(Self::Report(read(name, parameters)?)),
+            method::ADVISE => Ok(Self::Advise),
             method::HISTORY => Ok(Self::History),
             method::ADOPT => Ok(Self::Adopt(read_versioned(name, parameters)?)),
             method::RELEASE => Ok(Self::Release(read(name, parameters)?)),
@@ -225,6 +229,7 @@ mod tests {
             Request::Explain(ExplainRequest { name: "fft".into() }),
             Request::Policies,
             Request::Report(ReportRequest { app: AppId(3) }),
+            Request::Advise,
             Request::History,
             Request::Adopt(Box::new(AdoptRequest::of(AdoptTarget::Pid(7)))),
             Request::Release(ReleaseRequest { name: "fft".into() }),

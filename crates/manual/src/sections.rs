@@ -208,6 +208,10 @@ fn examples(name: &str) -> Vec<Entry> {
             ),
             entry("mapper explain 12", "The same, by its number."),
         ],
+        "advise" => vec![entry(
+            "mapper advise",
+            "Which of the known programs go well together, and what one CPU more would bring.",
+        )],
         "history" => vec![entry("mapper history", "What has ended, the latest first.")],
         "report" => vec![entry(
             "mapper report fit",

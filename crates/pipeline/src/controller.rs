@@ -6,7 +6,7 @@ use crate::check::{Severity, check};
 use crate::division::{Division, Policies};
 use crate::explain::{AppExplanation, Decision, History};
 use crate::lending::{self, Idleness, Lenders};
-use mapper_allocate::{AllocationConfig, AllocationPolicy, PolicyState};
+use mapper_allocate::{AllocationConfig, AllocationPolicy, KnownProgram, PolicyState};
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
     AppId, AppName, AppObservation, AppView, CpuSet, Explanation, Fixed, Lending, Loan,
@@ -497,6 +497,11 @@ impl Controller {
             curve: profile.curve.points().to_vec(),
             decisions: history.iter().cloned().collect(),
         })
+    }
+
+    /// What the allocation policy knows of programs that run or have run.
+    pub fn known(&self) -> Vec<KnownProgram> {
+        self.allocation.known()
     }
 
     /// Everything it remembers.

@@ -11,6 +11,7 @@
 //! byte; a plan is complete; whatever an observation holds, a step does not panic.
 
 mod actions;
+mod advice;
 mod allowed;
 pub mod check;
 mod controller;
@@ -23,6 +24,7 @@ mod policies;
 pub mod record;
 mod replay;
 
+pub use advice::{Together, one_more, together};
 pub use check::{Finding, Severity, check};
 pub use controller::{Controller, ControllerState, PipelineConfig, PipelineError, RestoreError};
 pub use explain::{AppExplanation, Decision};

@@ -276,6 +276,53 @@ pub(crate) fn policies() -> PoliciesReply {
     }
 }
 
+/// Of a program that scales, of one that is mostly serial, and of one that has ended.
+pub(crate) fn advice() -> AdviseReply {
+    let named = |name| AppName::new(name).unwrap();
+    AdviseReply {
+        protocol: 2,
+        policy: "mapper-next".to_owned(),
+        cpus: 4,
+        programs: vec![
+            ProgramAdvice {
+                app: Some(AppId(1)),
+                name: named("md"),
+                cpu_count: Some(2),
+                one_more: Some(0.47),
+                speeds: vec![0.27, 0.52, 0.765, 1.0],
+            },
+            ProgramAdvice {
+                app: Some(AppId(2)),
+                name: named("cg"),
+                cpu_count: Some(2),
+                one_more: Some(0.03),
+                speeds: vec![0.9, 0.95, 0.98, 1.0],
+            },
+            ProgramAdvice {
+                app: None,
+                name: named("fft"),
+                cpu_count: None,
+                one_more: None,
+                speeds: vec![0.4, 0.6, 0.8, 1.0],
+            },
+        ],
+        pairs: vec![
+            PairAdvice {
+                names: [named("md"), named("cg")],
+                cpus: [3, 1],
+                speeds: [0.765, 0.9],
+                work: 1.665,
+            },
+            PairAdvice {
+                names: [named("md"), named("fft")],
+                cpus: [2, 2],
+                speeds: [0.52, 0.6],
+                work: 1.12,
+            },
+        ],
+    }
+}
+
 /// A history of three applications: one that kept its promise, one that did not, and one too brief to be judged.
 pub(crate) fn history() -> HistoryReply {
     let ended = |app: u64, name: &str, achieved, ago_s: u64, cpus: [u32; 2]| EndedApp {

@@ -36,7 +36,9 @@ use crate::registry::app::Lease;
 use crate::registry::page;
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
-use crate::requests::{explain, history, launch, policies, promise, release, reload, report};
+use crate::requests::{
+    advise, explain, history, launch, policies, promise, release, reload, report,
+};
 use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{Event, Quotas};
@@ -231,6 +233,7 @@ impl Daemon {
             }
             Request::Policies => Ok(policies::policies(decider)),
             Request::Report(asked) => report::report(&permit, asked.app, registry, machine),
+            Request::Advise => Ok(advise::advise(&permit, registry, decider)),
             Request::History => Ok(history::history(&permit, registry, machine)),
             Request::Release(asked) => {
                 effect = Effect::Membership;

@@ -4,7 +4,7 @@ use crate::config::accounts::Accounts;
 use crate::registry::app::{App, AppRecord};
 use crate::registry::provenance::Build;
 use mapper_control::schema::Account;
-use mapper_model::{AppId, AppName, Qos};
+use mapper_model::{AppId, AppName, ProgramKey, Qos};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,6 +32,9 @@ pub(crate) struct Ended {
     pub(crate) account: Account,
     pub(crate) exit_status: Option<u8>,
     pub(crate) ended_ns: u64,
+    /// By what another run of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<ProgramKey>,
     /// Which program it was, if its threads waited for one another by spinning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spun: Option<Build>,
@@ -62,6 +65,7 @@ impl Ended {
             account: accounting.clone().finished(spec.qos),
             exit_status: app.exit_status,
             ended_ns: now_ns,
+            program: Some(spec.program()),
             spun: app.spins(),
         }
     }
@@ -149,6 +153,7 @@ pub(crate) mod tests {
             account: Account::default(),
             exit_status: None,
             ended_ns: app,
+            program: None,
             spun: None,
         }
     }

@@ -4,6 +4,7 @@
 //! [`Effect`](effect::Effect), on which the loop acts.
 
 pub(crate) mod adopt;
+pub(crate) mod advise;
 pub(crate) mod effect;
 pub(crate) mod explain;
 pub(crate) mod history;

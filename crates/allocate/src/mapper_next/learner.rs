@@ -41,6 +41,18 @@ pub(crate) struct Earlier {
     company: Company,
 }
 
+#[cfg(test)]
+impl Earlier {
+    pub(crate) const fn of(program: ProgramKey, split: Split) -> Self {
+        Self {
+            program,
+            source: PerformanceSource::Reported,
+            split,
+            company: Company::Indifferent,
+        }
+    }
+}
+
 /// What is learned of one application.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Learner {
@@ -91,6 +103,11 @@ impl Learner {
             self.source = Some(known.source);
             self.company = known.company;
         }
+    }
+
+    /// The program, once it was met.
+    pub(crate) const fn program(&self) -> Option<&ProgramKey> {
+        self.program.as_ref()
     }
 
     /// What is kept when it has left, if anything is known.

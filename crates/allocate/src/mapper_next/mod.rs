@@ -31,7 +31,7 @@ mod universal;
 use crate::accounting::{self, CpuAccounting, Note};
 use crate::config::AllocationConfig;
 use crate::entitlement::{self, Entitlement};
-use crate::policy::{AllocationPolicy, PolicyState, RestoreError};
+use crate::policy::{AllocationPolicy, KnownProgram, PolicyState, RestoreError};
 use crate::shares::{self, Claim};
 use crate::table::AppTable;
 use learner::{Company, Earlier, Knowledge, Learner};
@@ -384,9 +384,38 @@ const fn placed(stage: Stage) -> Placed {
     }
 }
 
+impl MapperNext {
+    /// The speeds of one at each count of the usable CPUs.
+    fn known_program(&self, program: &ProgramKey, split: &Split) -> Option<KnownProgram> {
+        let outlook = self
+            .outlook(split, None)
+            .filter(|_| self.state.usable > 0)?;
+        let all = outlook.ln_speed(self.state.usable);
+        let speeds = (1..=self.state.usable).map(|cpus| (outlook.ln_speed(cpus) - all).exp());
+        Some(KnownProgram {
+            program: program.clone(),
+            speeds: speeds.collect(),
+        })
+    }
+}
+
 impl AllocationPolicy for MapperNext {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn known(&self) -> Vec<KnownProgram> {
+        let running = self.state.learners.iter().filter_map(|learner| {
+            let program = learner.program()?;
+            self.known_program(program, &learner.split())
+        });
+        let mut known: Vec<KnownProgram> = running.collect();
+        for earlier in self.state.earlier.iter().rev() {
+            if known.iter().all(|known| known.program != earlier.program) {
+                known.extend(self.known_program(&earlier.program, &earlier.split));
+            }
+        }
+        known
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
@@ -596,5 +625,34 @@ impl AllocationPolicy for MapperNext {
     fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError> {
         self.state = state.read(NAME)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mapper_model::AppName;
+
+    #[test]
+    fn what_is_known_of_programs_that_left_are_speeds_at_every_count() {
+        let mut policy = MapperNext::new(AllocationConfig::default());
+        let program = |name: &str| ProgramKey::Name(AppName::new(name).unwrap());
+        let earlier =
+            |name, serial| Earlier::of(program(name), Split::of(&[(4, 4.0)], 0.0, serial));
+        policy.state.earlier = vec![earlier("parallel", 0.0), earlier("serial", 10.0)];
+        assert!(policy.known().is_empty(), "it has seen no machine yet");
+        policy.state.usable = 8;
+        let known = policy.known();
+        let names: Vec<_> = known.iter().map(|known| known.program.clone()).collect();
+        assert_eq!(names, ["serial", "parallel"].map(program));
+        for known in &known {
+            assert_eq!(known.speeds.len(), 8);
+            assert!(
+                known.speeds.is_sorted() && known.speeds[7] == 1.0,
+                "{known:?}"
+            );
+        }
+        let [serial, parallel] = [0, 1].map(|place| known[place].speeds[0]);
+        assert!(serial > 0.9 && parallel < 0.3, "{serial} {parallel}");
     }
 }

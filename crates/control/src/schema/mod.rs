@@ -7,6 +7,7 @@
 //! Requests are checked while they are read, by the types that check the command line.
 
 mod adopt;
+mod advice;
 mod explain;
 mod launch;
 mod memory;
@@ -21,6 +22,7 @@ mod status;
 mod terms;
 
 pub use adopt::{AdoptReply, AdoptRequest, AdoptTarget, ReleaseReply, ReleaseRequest};
+pub use advice::{AdviseReply, PairAdvice, ProgramAdvice};
 pub use explain::{CurveEntry, DecisionEntry, ExplainReply, ExplainRequest};
 pub use launch::{ExitedRequest, LaunchReply, LaunchRequest, ShimFile};
 pub use memory::{MemoryPolicy, NotAMemoryPolicy};
