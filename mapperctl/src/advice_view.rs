@@ -9,18 +9,19 @@ use mapper_control::schema::{AdviseReply, PairAdvice, ProgramAdvice};
 pub(crate) fn view(reply: &AdviseReply, width: Width) -> String {
     if reply.programs.is_empty() {
         let why = format!(
-            "Nothing is known of any program that you may see. The policy mapper-next learns how programs scale while they \
-             run for some seconds; the policy here is {}.",
+            "Nothing is known of any program that you may see. The policy mapper-next learns how programs scale while each \
+             has CPUs of its own for some seconds; the policy here is {}.",
             reply.policy
         );
         return wrapped("", &why, width);
     }
     let cpus = counted(reply.cpus, "CPU");
-    let heading = format!("Expected speeds, against those on all {cpus}.");
+    let heading = format!("Expected speeds, against those on the whole machine ({cpus}).");
     let mut out = wrapped("", &heading, width) + "\n" + &programs(reply, width);
     if !reply.pairs.is_empty() {
         let heading = format!(
-            "Together on {cpus}, divided as is best. WORK: of both in a time, against one after the other."
+            "Pairs that do more together than one after the other, with the best division of the {cpus}. WORK: 1.50 is half \
+             as much again in the same time."
         );
         out += &("\n".to_owned() + &wrapped("", &heading, width) + "\n");
         out += &pairs(reply, width);
@@ -34,10 +35,10 @@ fn programs(reply: &AdviseReply, width: Width) -> String {
         Column::number("CPUS"),
         Column::number("SPEED"),
         Column::number("ONE MORE"),
-        Column::number("ONE CPU"),
-        Column::number("HALF OF THEM"),
+        Column::number("ON ONE"),
+        Column::number("ON HALF"),
     ])
-    .without_at_need(&["ONE CPU", "HALF OF THEM"]);
+    .without_at_need(&["ON ONE", "ON HALF"]);
     for program in &reply.programs {
         let none = || "-".to_owned();
         let on = |cpus: u32| speed(program, cpus).map_or_else(none, percent);
@@ -49,7 +50,9 @@ fn programs(reply: &AdviseReply, width: Width) -> String {
                 now.map_or_else(none, on).into(),
                 program
                     .one_more
-                    .map_or_else(none, |gain| format!("{:+.0} %", gain * 100.0))
+                    .map_or_else(none, |gain| {
+                        format!("{:+} %", (gain * 100.0).round() as i64)
+                    })
                     .into(),
                 on(1).into(),
                 on(reply.cpus / 2).into(),

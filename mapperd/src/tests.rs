@@ -11,7 +11,7 @@ use crate::machine::process;
 use crate::registry::pending::{Launch, Pending};
 use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
-use crate::requests::{history, launch, report, terms};
+use crate::requests::{history, launch, release, report, terms};
 use crate::socket::message::{Candidate, Outcome};
 use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
@@ -347,6 +347,19 @@ fn a_user_has_the_weight_that_the_first_rule_of_user_or_group_gives() {
     let ratio = |a: &AppId| (found[a] / found[&of_one] * 1000.0).round();
     assert_eq!(of_heavy.each_ref().map(ratio), [1500.0, 1500.0]);
     assert_eq!(ratio(&of_member), 2000.0);
+    // What counts for the same user, but was not requested by it, changes nothing; out of the group it weighs less.
+    let record = &mut machine.daemon.registry.get_mut(of_heavy[0]).unwrap().record;
+    assert_eq!(record.groups.take(), Some(vec![77]));
+    assert_eq!(
+        of_heavy
+            .each_ref()
+            .map(|a| (weights(&machine)[a] / found[a] * 100.0).round()),
+        [100.0, 100.0]
+    );
+    let outside = Peer::of(number + 1, &[7]);
+    machine.adopt(&outside, "/c/2").unwrap();
+    let found = weights(&machine);
+    assert_eq!((found[&of_member] / found[&of_one] * 1000.0).round(), 500.0);
 }
 
 fn weights(machine: &FakeMachine) -> BTreeMap<AppId, f64> {
@@ -457,10 +470,29 @@ fn what_root_adopted_by_hand_stays_released_although_a_rule_fits() {
         matches!(machine.daemon.adopt_by_rule(candidate), Outcome::Adopted)
     };
     assert!(!offer(&mut machine, 7));
-    machine.daemon.registry.leave_alone(app);
-    machine.daemon.forget(app);
+    released(&mut machine, &root(), app);
     assert!(!offer(&mut machine, 7));
     assert!(offer(&mut machine, 8));
+    // What a user adopted and released is for the rule to adopt.
+    let mut machine = FakeMachine::with_processes_of(user().uid);
+    let app = machine.adopt(&user(), "/jobs/1").unwrap();
+    assert!(!offer(&mut machine, 7));
+    released(&mut machine, &user(), app);
+    assert!(offer(&mut machine, 7));
+}
+
+fn released(machine: &mut FakeMachine, by: &Peer, app: AppId) {
+    let Daemon {
+        config,
+        registry,
+        machine,
+        decider,
+        telemetry,
+        ..
+    } = &mut machine.daemon;
+    let (permit, asked) = (Permit::of(by, config), app.0.to_string());
+    let reply = release::release(&permit, &asked, registry, machine, decider, telemetry);
+    assert!(reply.is_ok(), "{reply:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! exclusive shares and the free CPUs add up to the usable ones; more applications than usable CPUs get slots of one
 //! CPU each [readings R3.16]; with [`Trigger::Membership`](mapper_model::Trigger) nothing is explored.
 
-use mapper_model::{Allocation, ProgramKey, Snapshot};
+use mapper_model::{Allocation, AppId, BuildKey, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// Decides how many CPUs each application may use.
@@ -19,9 +19,10 @@ pub trait AllocationPolicy: Send + std::fmt::Debug {
     /// Decides.
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation;
 
-    /// What it knows of programs that run or have run: by these numbers it divides CPUs. Most policies keep none.
-    fn known(&self) -> Vec<KnownProgram> {
-        Vec::new()
+    /// The speeds that it expects of a program, in a unit of its own: on one CPU, on two and so on up to `cpus`, wherever
+    /// these are. `None` if it does not know; most policies never do.
+    fn expected(&self, _program: KnownProgram, _cpus: u32) -> Option<Vec<f64>> {
+        None
     }
 
     /// The state as data.
@@ -34,13 +35,13 @@ pub trait AllocationPolicy: Send + std::fmt::Debug {
     fn restore(&mut self, state: &PolicyState) -> Result<(), RestoreError>;
 }
 
-/// How fast a program is expected to be.
-#[derive(Clone, PartialEq, Debug)]
-pub struct KnownProgram {
-    /// Which.
-    pub program: ProgramKey,
-    /// Its speed on one CPU, on two and so on up to all, as a share of that on all.
-    pub speeds: Vec<f64>,
+/// Which program is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KnownProgram {
+    /// This application, which runs.
+    Running(AppId),
+    /// One that has run. A name alone may be that of another user's.
+    Ended(BuildKey),
 }
 
 /// The saved state of a policy.

@@ -171,7 +171,7 @@ fn hardware_counters() -> Vec<Finding> {
                         us(observe::MOST_SWITCH_COST)
                     ),
                     "no action needed: programs are measured by the progress that their OpenMP runtime reports; \
-                     set counters = \"hardware\" in mapper.toml to use them anyway",
+                     set counters = \"hardware\" under [expert] in mapper.toml to use them anyway",
                 ),
                 SwitchCost::Worth(cost) => Finding::good(
                     what,

@@ -499,9 +499,16 @@ impl Controller {
         })
     }
 
-    /// What the allocation policy knows of programs that run or have run.
-    pub fn known(&self) -> Vec<KnownProgram> {
-        self.allocation.known()
+    /// The speeds that the allocation policy expects of a program on one CPU, on two and so on up to `cpus`, as shares of
+    /// the last; `None` if it does not know.
+    pub fn expected(&self, program: KnownProgram, cpus: u32) -> Option<Vec<f64>> {
+        let mut speeds = self.allocation.expected(program, cpus)?;
+        let all = *speeds.last()?;
+        speeds.iter_mut().for_each(|speed| *speed /= all);
+        speeds
+            .iter()
+            .all(|speed| speed.is_finite())
+            .then_some(speeds)
     }
 
     /// Everything it remembers.

@@ -28,6 +28,7 @@ pub use advice::{Together, one_more, together};
 pub use check::{Finding, Severity, check};
 pub use controller::{Controller, ControllerState, PipelineConfig, PipelineError, RestoreError};
 pub use explain::{AppExplanation, Decision};
+pub use mapper_allocate::KnownProgram;
 pub use owners::{Owned, Owner, weights_by_owner};
 pub use pacing::{OverheadBudget, Pacing};
 pub use policies::{PolicyDescription, PolicyKind, policies};

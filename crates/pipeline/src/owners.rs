@@ -21,7 +21,7 @@ pub struct Owned {
 pub struct Owner {
     /// The user's number.
     pub account: u32,
-    /// What its applications weigh together against those of others; where they differ, the most counts.
+    /// What its applications weigh together against those of others: the same for each of them.
     pub weight: Weight,
 }
 
@@ -39,7 +39,7 @@ pub fn weights_by_owner(apps: &[Owned]) -> Vec<Weight> {
     for app in apps {
         if let Some(owner) = app.owner {
             let together = owners.entry(owner.account).or_default();
-            together.owner = together.owner.max(owner.weight.get());
+            together.owner = owner.weight.get();
             together.sum += app.weight.get();
             together.most = together.most.max(app.weight.get());
         }
@@ -105,8 +105,9 @@ mod tests {
     #[test]
     fn the_weight_of_an_owner_counts_for_all_applications_together() {
         let mut apps = owned(&[(Some(1), 1.0), (Some(1), 1.0), (Some(2), 1.0)]);
-        let heavy = apps[0].owner.as_mut().unwrap();
-        heavy.weight = Weight::new(3.0).unwrap();
+        for heavy in &mut apps[..2] {
+            heavy.owner.as_mut().unwrap().weight = Weight::new(3.0).unwrap();
+        }
         let found: Vec<f64> = weights_by_owner(&apps)
             .into_iter()
             .map(Weight::get)

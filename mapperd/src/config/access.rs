@@ -26,7 +26,7 @@ pub(crate) struct AccessRule {
     /// The highest promise they may ask for.
     #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = 0.0))]
     pub(crate) max_qos: f64,
-    /// What all applications of such a user weigh together, against those of another user.
+    /// What all applications of such a user weigh together, against those of another user, and against each of root's.
     #[schemars(range(min = 0.01, max = 100.0))]
     pub(crate) weight: f64,
     /// The largest weight of an application.
@@ -169,7 +169,8 @@ impl Access {
         found.map_or_else(AccessRule::default, |(_, rule)| rule.clone())
     }
 
-    /// What the applications of this user, with these groups, weigh together.
+    /// What the applications of this user, with these groups, weigh together: by the first rule that names the account, a
+    /// group, or nobody.
     pub(crate) fn weight(&self, account: u32, groups: &[u32]) -> Weight {
         let found = self
             .0

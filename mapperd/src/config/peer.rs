@@ -13,6 +13,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Its groups to be kept with an application, if it is the user for whom that counts: the first ones, of so many that
+    /// no user has by membership.
+    pub(crate) fn own_groups(&self) -> Option<Vec<u32>> {
+        const MOST: usize = 256;
+        let own = self.uid == self.account;
+        own.then(|| self.groups.iter().copied().take(MOST).collect())
+    }
+
     /// The daemon itself, which does what its operator has configured, at the expense of this account.
     pub(crate) fn for_account(account: u32) -> Self {
         Self {

@@ -233,7 +233,7 @@ impl Daemon {
             }
             Request::Policies => Ok(policies::policies(decider)),
             Request::Report(asked) => report::report(&permit, asked.app, registry, machine),
-            Request::Advise => Ok(advise::advise(&permit, registry, decider)),
+            Request::Advise => Ok(advise::advise(&permit, registry, machine, decider)),
             Request::History => Ok(history::history(&permit, registry, machine)),
             Request::Release(asked) => {
                 effect = Effect::Membership;

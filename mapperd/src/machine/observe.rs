@@ -13,6 +13,7 @@ use mapper_model::{
     Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger, Weight,
 };
 use mapper_pipeline::{Owned, Owner, weights_by_owner};
+use std::collections::BTreeMap;
 
 pub(crate) fn observe(
     tick: u64,
@@ -65,11 +66,18 @@ pub(crate) fn weights_by_user(
         let idle = app.lends() && app.woke == Activity::Idle;
         !idle && app.fixed().is_none()
     };
+    // Of a user whose groups have changed, the newest are known best.
+    let mut groups: BTreeMap<u32, &[u32]> = BTreeMap::new();
+    for app in &registry.apps {
+        if let Some(known) = &app.record.groups {
+            groups.insert(machine.accounts.of(app.record.requested_by()), known);
+        }
+    }
     let owned = registry.apps.iter().filter(|app| counts(app)).map(|app| {
         let by = app.record.requested_by();
         let owner = |account| Owner {
             account,
-            weight: access.weight(account, &app.record.groups),
+            weight: access.weight(account, groups.get(&account).copied().unwrap_or_default()),
         };
         Owned {
             owner: (!is_privileged(by)).then(|| owner(machine.accounts.of(by))),

@@ -24,9 +24,9 @@ pub(crate) struct AppRecord {
     pub(crate) partition: Partition,
     pub(crate) origin: Origin,
     pub(crate) uid: u32,
-    /// The groups of who requested it, at that time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) groups: Vec<u32>,
+    /// The groups of who requested it, at that time, if that was the user for whom it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) groups: Option<Vec<u32>>,
     pub(crate) first_process: Process,
     pub(crate) standing: Standing,
     /// The last plan for it.
@@ -76,7 +76,7 @@ impl AppRecord {
             partition: Partition::Member,
             origin,
             uid,
-            groups: Vec::new(),
+            groups: None,
             first_process,
             standing: Standing::Pending,
             planned: None,
@@ -153,6 +153,11 @@ impl App {
     }
 
     /// How many of the CPUs in force are counted for it: fewer where more applications than CPUs share them.
+    pub(crate) fn has_own_cpus(&self) -> bool {
+        let planned = self.record.planned.as_ref();
+        planned.is_some_and(|planned| planned.share.sharing == Sharing::Exclusive)
+    }
+
     pub(crate) fn counted_cpus(&self) -> u32 {
         let (planned, all) = (self.record.planned.as_ref(), self.effective.len());
         if self.fixed().is_some() {

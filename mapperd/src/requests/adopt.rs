@@ -116,7 +116,7 @@ pub(crate) fn prepare(
     let now_ns = machine.clock.now_ns();
     let record = AppRecord {
         memory: request.memory,
-        groups: peer.groups.to_vec(),
+        groups: peer.own_groups(),
         own_mask: machine.own_mask(&threads),
         ..AppRecord::new(id, spec, origin, uid, machine.process(first), now_ns)
     };

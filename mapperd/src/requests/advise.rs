@@ -1,91 +1,77 @@
-//! What further CPUs would bring, and which programs go well together, by what the policy knows.
+//! What further CPUs would bring, and which programs go well together, by what the policy expects.
 //!
 //! Only programs that run or are in the history have a name, and only those that the caller may see are reported.
 
 use crate::decider::Decider;
+use crate::machine::Machine;
 use crate::registry::Registry;
+use crate::registry::app::App;
 use crate::requests::permit::Permit;
 use mapper_control::schema::{AdviseReply, PairAdvice, ProgramAdvice};
 use mapper_control::{PROTOCOL, Reply};
-use mapper_model::{AppId, AppName, ProgramKey};
-use mapper_pipeline::{one_more, together};
+use mapper_model::ProgramKey;
+use mapper_pipeline::{KnownProgram, one_more, together};
+use std::collections::BTreeSet;
 
 /// So many programs are reported, and so many pairs of them.
 const PROGRAMS: usize = 20;
 const PAIRS: usize = 20;
 
-pub(crate) fn advise(permit: &Permit<'_>, registry: &Registry, decider: &Decider) -> Reply {
-    let known = decider.controller.known();
-    let mut programs: Vec<ProgramAdvice> = Vec::new();
-    let mut reported: Vec<ProgramKey> = Vec::new();
-    for named in visible(permit, registry) {
-        let found = known.iter().find(|known| known.program == named.program);
-        let Some(found) = found.filter(|found| !reported.contains(&found.program)) else {
-            continue;
+/// The least work of a pair that is worth reporting.
+const WORTHWHILE: f64 = 1.01;
+
+pub(crate) fn advise(
+    permit: &Permit<'_>,
+    registry: &Registry,
+    machine: &Machine,
+    decider: &Decider,
+) -> Reply {
+    let cpus = machine.usable.len();
+    let may_see = |uid, requested_by| permit.may_see(uid) || requested_by == permit.peer.uid;
+    let expected = |program| decider.controller.expected(program, cpus);
+    let running = registry.apps.iter().filter_map(|app| {
+        let record = &app.record;
+        let visible = may_see(record.uid, record.requested_by());
+        let speeds = visible.then(|| expected(KnownProgram::Running(record.id)))??;
+        let own = app.has_own_cpus().then(|| app.counted_cpus());
+        Some(ProgramAdvice {
+            app: Some(record.id),
+            name: record.spec.name.clone(),
+            cpu_count: own,
+            one_more: own
+                .filter(|cpus| may_grow(app, *cpus))
+                .and_then(|cpus| one_more(&speeds, cpus)),
+            speeds,
+        })
+    });
+    // By its build, in which the user counts: by a name alone it might be another user's.
+    let mut reported = BTreeSet::new();
+    let ended = registry.ended.latest().filter_map(|ended| {
+        let Some(ProgramKey::Build(build)) = ended.program else {
+            return None;
         };
-        reported.push(named.program);
-        programs.push(ProgramAdvice {
-            app: named.runs.map(|runs| runs.app),
-            name: named.name,
-            cpu_count: named.runs.map(|runs| runs.cpus),
-            one_more: named
-                .runs
-                .and_then(|runs| one_more(&found.speeds, runs.cpus)),
-            speeds: found.speeds.clone(),
-        });
-        if programs.len() == PROGRAMS {
-            break;
-        }
-    }
-    let all = programs.first().map_or(0, |first| first.speeds.len());
+        let visible = may_see(ended.uid, ended.requested_by) && reported.insert(build);
+        Some(ProgramAdvice {
+            app: None,
+            name: ended.name.clone(),
+            cpu_count: None,
+            one_more: None,
+            speeds: visible.then(|| expected(KnownProgram::Ended(build)))??,
+        })
+    });
+    let programs: Vec<_> = running.chain(ended).take(PROGRAMS).collect();
     Reply::Advise(AdviseReply {
         protocol: PROTOCOL,
         policy: decider.controller.config().allocation.clone(),
-        cpus: u32::try_from(all).unwrap_or(u32::MAX),
+        cpus,
         pairs: pairs(&programs),
         programs,
     })
 }
 
-/// A program that has a name.
-struct Named {
-    name: AppName,
-    program: ProgramKey,
-    runs: Option<Runs>,
-}
-
-#[derive(Clone, Copy)]
-struct Runs {
-    app: AppId,
-    cpus: u32,
-}
-
-/// Those that run, then those that ended, the latest first.
-fn visible<'a>(
-    permit: &'a Permit<'_>,
-    registry: &'a Registry,
-) -> impl Iterator<Item = Named> + use<'a> {
-    let may_see = |uid, requested_by| permit.may_see(uid) || requested_by == permit.peer.uid;
-    let running = registry.apps.iter().filter_map(move |app| {
-        let record = &app.record;
-        may_see(record.uid, record.requested_by()).then(|| Named {
-            name: record.spec.name.clone(),
-            program: record.spec.program(),
-            runs: Some(Runs {
-                app: record.id,
-                cpus: app.counted_cpus(),
-            }),
-        })
-    });
-    let ended = registry.ended.latest().filter_map(move |ended| {
-        let program = ended.program.clone()?;
-        may_see(ended.uid, ended.requested_by).then(|| Named {
-            name: ended.name.clone(),
-            program,
-            runs: None,
-        })
-    });
-    running.chain(ended)
+/// Whether it may have more than these CPUs.
+fn may_grow(app: &App, cpus: u32) -> bool {
+    app.record.spec.cpus.max().is_none_or(|most| cpus < most)
 }
 
 fn pairs(programs: &[ProgramAdvice]) -> Vec<PairAdvice> {
@@ -100,6 +86,7 @@ fn pairs(programs: &[ProgramAdvice]) -> Vec<PairAdvice> {
             }));
         }
     }
+    pairs.retain(|pair| pair.work >= WORTHWHILE);
     pairs.sort_by(|a, b| b.work.total_cmp(&a.work));
     pairs.truncate(PAIRS);
     pairs

@@ -208,7 +208,7 @@ pub(crate) fn admit(
         provenance,
         memory: request.wishes.memory,
         partition,
-        groups: peer.groups.to_vec(),
+        groups: peer.own_groups(),
         own_mask,
         ..AppRecord::new(id, spec, origin, peer.uid, first, now_ns)
     };

@@ -95,7 +95,7 @@ impl From<AppV1> for SavedApp {
                 partition: old.partition,
                 origin,
                 uid: old.uid,
-                groups: Vec::new(),
+                groups: None,
                 first_process: old.first_process,
                 standing,
                 planned: old.planned,

@@ -105,11 +105,6 @@ impl Learner {
         }
     }
 
-    /// The program, once it was met.
-    pub(crate) const fn program(&self) -> Option<&ProgramKey> {
-        self.program.as_ref()
-    }
-
     /// What is kept when it has left, if anything is known.
     pub(crate) fn leave(&self) -> Option<Earlier> {
         let split = self.split();

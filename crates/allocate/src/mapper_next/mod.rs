@@ -384,38 +384,29 @@ const fn placed(stage: Stage) -> Placed {
     }
 }
 
-impl MapperNext {
-    /// The speeds of one at each count of the usable CPUs.
-    fn known_program(&self, program: &ProgramKey, split: &Split) -> Option<KnownProgram> {
-        let outlook = self
-            .outlook(split, None)
-            .filter(|_| self.state.usable > 0)?;
-        let all = outlook.ln_speed(self.state.usable);
-        let speeds = (1..=self.state.usable).map(|cpus| (outlook.ln_speed(cpus) - all).exp());
-        Some(KnownProgram {
-            program: program.clone(),
-            speeds: speeds.collect(),
-        })
-    }
-}
-
 impl AllocationPolicy for MapperNext {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn known(&self) -> Vec<KnownProgram> {
-        let running = self.state.learners.iter().filter_map(|learner| {
-            let program = learner.program()?;
-            self.known_program(program, &learner.split())
-        });
-        let mut known: Vec<KnownProgram> = running.collect();
-        for earlier in self.state.earlier.iter().rev() {
-            if known.iter().all(|known| known.program != earlier.program) {
-                known.extend(self.known_program(&earlier.program, &earlier.split));
+    fn expected(&self, program: KnownProgram, cpus: u32) -> Option<Vec<f64>> {
+        let split = match program {
+            KnownProgram::Running(app) => {
+                let place = self.state.learners.place_of(app)?;
+                self.state.learners.at(place).split()
             }
-        }
-        known
+            KnownProgram::Ended(build) => {
+                let program = ProgramKey::Build(build);
+                let earlier = self.state.earlier.iter().find(|e| e.program == program);
+                earlier?.split.clone()
+            }
+        };
+        let outlook = self.outlook(&split, None)?;
+        Some(
+            (1..=cpus)
+                .map(|cpus| outlook.ln_speed(cpus).exp())
+                .collect(),
+        )
     }
 
     fn allocate(&mut self, snapshot: &Snapshot<'_>) -> Allocation {
@@ -631,28 +622,26 @@ impl AllocationPolicy for MapperNext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapper_model::AppName;
+    use mapper_model::{AppName, BuildKey};
 
     #[test]
-    fn what_is_known_of_programs_that_left_are_speeds_at_every_count() {
+    fn what_is_expected_of_programs_that_left_is_known_by_their_build_alone() {
         let mut policy = MapperNext::new(AllocationConfig::default());
-        let program = |name: &str| ProgramKey::Name(AppName::new(name).unwrap());
-        let earlier =
-            |name, serial| Earlier::of(program(name), Split::of(&[(4, 4.0)], 0.0, serial));
-        policy.state.earlier = vec![earlier("parallel", 0.0), earlier("serial", 10.0)];
-        assert!(policy.known().is_empty(), "it has seen no machine yet");
-        policy.state.usable = 8;
-        let known = policy.known();
-        let names: Vec<_> = known.iter().map(|known| known.program.clone()).collect();
-        assert_eq!(names, ["serial", "parallel"].map(program));
-        for known in &known {
-            assert_eq!(known.speeds.len(), 8);
-            assert!(
-                known.speeds.is_sorted() && known.speeds[7] == 1.0,
-                "{known:?}"
-            );
-        }
-        let [serial, parallel] = [0, 1].map(|place| known[place].speeds[0]);
-        assert!(serial > 0.9 && parallel < 0.3, "{serial} {parallel}");
+        let key = |build| BuildKey { build, command: 1 };
+        let split = |serial| Split::of(&[(4, 4.0)], 0.0, serial);
+        let named = ProgramKey::Name(AppName::new("named").unwrap());
+        policy.state.earlier = vec![
+            Earlier::of(ProgramKey::Build(key(1)), split(0.0)),
+            Earlier::of(ProgramKey::Build(key(2)), split(10.0)),
+            Earlier::of(named, split(0.0)),
+        ];
+        let of_all = |build| {
+            let speeds = policy.expected(KnownProgram::Ended(key(build)), 8).unwrap();
+            assert!(speeds.len() == 8 && speeds.is_sorted(), "{speeds:?}");
+            speeds[0] / speeds[7]
+        };
+        assert!(of_all(1) < 0.3 && of_all(2) > 0.9);
+        assert_eq!(policy.expected(KnownProgram::Ended(key(3)), 8), None);
+        assert_eq!(policy.expected(KnownProgram::Running(AppId(1)), 8), None);
     }
 }
