@@ -45,7 +45,8 @@ pub(crate) fn advise(
         })
     });
     // By its build, in which the user counts: by a name alone it might be another user's.
-    let mut reported = BTreeSet::new();
+    let specs = registry.apps.iter().map(|app| &app.record.spec);
+    let mut reported: BTreeSet<_> = specs.filter_map(|spec| spec.build).collect();
     let ended = registry.ended.latest().filter_map(|ended| {
         let Some(ProgramKey::Build(build)) = ended.program else {
             return None;
