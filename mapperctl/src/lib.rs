@@ -37,7 +37,7 @@ pub use table::{Cell, Column, Table};
 use anyhow::{Context, bail};
 use arguments::Arguments;
 use clap::{CommandFactory, Parser};
-use mapper_control::schema::{AdoptReply, AdoptRequest, EndedApp};
+use mapper_control::schema::EndedApp;
 use mapper_control::socket_path::{self, Surroundings};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
 use mapper_host::doctor;
@@ -50,7 +50,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The least pause before an adoption that was refused is tried again.
+/// The least pause before a call that was refused is made again.
 const AGAIN: Duration = Duration::from_millis(300);
 /// The pause is so many times as long as the attempt took: the daemon decides meanwhile.
 const REST: u32 = 3;
@@ -129,8 +129,13 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         return print(&gather::gather(connect(&socket), out.as_deref(), width)?);
     }
     if let Question::Adopt(adopt) = question {
-        let reply = adopt_patiently(&socket, &adopt.request()?)?;
+        let request = adopt.request()?;
+        let reply = patiently(&socket, |client| client.adopt(request.clone()))??;
         return print(&shown(adopt.json, &reply, adopt_view::adopted)?);
+    }
+    if let Question::Release { name } = question {
+        let reply = patiently(&socket, |client| client.release(name))?;
+        return print(&adopt_view::released(&reply.map_err(with_those_that_run)?));
     }
     let mut client = connect(&socket)?;
     let text = match question {
@@ -167,11 +172,8 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         Question::Doctor { .. }
         | Question::Gather { .. }
         | Question::Top { .. }
-        | Question::Adopt(_) => String::new(),
-        Question::Release { name } => {
-            let reply = client.release(name).map_err(with_those_that_run)?;
-            adopt_view::released(&reply)
-        }
+        | Question::Adopt(_)
+        | Question::Release { .. } => String::new(),
         Question::Promise { name, qos } => {
             let reply = client.promise(Some(name), *qos);
             promise_view::view(&reply.map_err(with_those_that_run)?)
@@ -197,13 +199,17 @@ fn connect(socket: &Path) -> anyhow::Result<Client> {
     Err(failed.into())
 }
 
-/// Adopts, and tries again while the daemon says that it cannot now, as where systemd is slow to answer it.
-fn adopt_patiently(socket: &Path, request: &AdoptRequest) -> anyhow::Result<AdoptReply> {
+/// Calls, and tries again while the daemon says that it cannot now, as where systemd is slow to answer it. The outer error is
+/// that of connecting.
+fn patiently<T>(
+    socket: &Path,
+    call: impl Fn(&mut Client) -> Result<T, ClientError>,
+) -> anyhow::Result<Result<T, ClientError>> {
     let until = Instant::now() + PATIENCE;
     let mut said = false;
     loop {
         let began = Instant::now();
-        match connect(socket)?.adopt(request.clone()) {
+        match call(&mut connect(socket)?) {
             Err(error) if is_unavailable(&error) && Instant::now() < until => {
                 if !std::mem::replace(&mut said, true) {
                     let error = harmless(&error.to_string());
@@ -211,7 +217,7 @@ fn adopt_patiently(socket: &Path, request: &AdoptRequest) -> anyhow::Result<Adop
                 }
                 std::thread::sleep(AGAIN.max(REST * began.elapsed()));
             }
-            answer => return Ok(answer?),
+            answer => return Ok(answer),
         }
     }
 }

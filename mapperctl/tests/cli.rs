@@ -5,7 +5,7 @@
 mod samples;
 
 use mapper_control::fake::{Answer, FakeDaemon};
-use mapper_control::schema::{AdoptReply, AdviseReply};
+use mapper_control::schema::{AdoptReply, AdoptTarget, AdviseReply, ReleaseReply};
 use mapper_control::{ErrorReply, PROTOCOL, Reply, Request};
 use mapper_model::{AppId, AppName, CpuSet};
 use std::io::Read;
@@ -125,10 +125,10 @@ fn the_status_fits_narrow_terminals() {
 }
 
 #[test]
-fn adopting_what_cannot_be_adopted_yet_is_tried_again() {
-    let late = AtomicU32::new(2);
+fn adopting_and_releasing_what_cannot_be_yet_is_tried_again() {
+    let late = AtomicU32::new(1);
     let stage = Stage::new(move |request| match request {
-        Request::Adopt(_) if late.fetch_sub(1, Ordering::Relaxed) > 0 => {
+        Request::Adopt(_) | Request::Release(_) if late.fetch_xor(1, Ordering::Relaxed) == 1 => {
             Answer::Error(ErrorReply::Unavailable {
                 message: "systemd is late".to_owned(),
             })
@@ -142,16 +142,27 @@ fn adopting_what_cannot_be_adopted_yet_is_tried_again() {
             cpus: CpuSet::first(2),
             cpu_count: 2,
         })),
+        Request::Release(_) => Answer::Reply(Reply::Release(ReleaseReply {
+            protocol: PROTOCOL,
+            app: AppId(1),
+            name: AppName::new("db").unwrap(),
+            adopted: AdoptTarget::Unit("db.service".into()),
+            trouble: None,
+        })),
         _ => Answer::HangUp,
     });
     let adopt = ["adopt", "--unit", "db.service"];
-    let output = stage.command(&adopt).output().unwrap();
-    assert!(output.status.success());
-    let said = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(said.contains("db.service is application db"), "{said}");
-    let warned = stage.shown(&output);
-    let warning = "mapperctl: FOLDER/mapper.sock: systemd is late; trying for 10 s\n";
-    assert_eq!(warned, warning);
+    for (command, says) in [
+        (&adopt[..], "db.service is application db"),
+        (&["release", "db"], "is managed no more"),
+    ] {
+        let output = stage.command(command).output().unwrap();
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(said.contains(says), "{said}");
+        let warning = "mapperctl: FOLDER/mapper.sock: systemd is late; trying for 10 s\n";
+        assert_eq!(stage.shown(&output), warning);
+    }
 }
 
 #[test]
