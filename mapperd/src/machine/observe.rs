@@ -55,8 +55,8 @@ pub(crate) fn observe(
     }
 }
 
-/// Ordinary users count alike, or as the access rules say. What root has launched or adopted counts for itself: services of the machine. What lends its
-/// CPUs, or was placed by the operator, takes nothing from the others of its user.
+/// Ordinary users count alike, or as the access rules say. What root has launched or adopted counts for itself: services of
+/// the machine. What lends its CPUs, or was placed by the operator, takes nothing from the others of its user.
 pub(crate) fn weights_by_user(
     access: &Access,
     registry: &Registry,
@@ -66,7 +66,7 @@ pub(crate) fn weights_by_user(
         let idle = app.lends() && app.woke == Activity::Idle;
         !idle && app.fixed().is_none()
     };
-    // Of a user whose groups have changed, the newest are known best.
+    // The groups of a user may have changed: those at the latest launch or adoption count.
     let mut groups: BTreeMap<u32, &[u32]> = BTreeMap::new();
     for app in &registry.apps {
         if let Some(known) = &app.record.groups {

@@ -152,12 +152,13 @@ impl App {
         }
     }
 
-    /// How many of the CPUs in force are counted for it: fewer where more applications than CPUs share them.
+    /// Whether a decision has given it CPUs that it shares with no other application.
     pub(crate) fn has_own_cpus(&self) -> bool {
         let planned = self.record.planned.as_ref();
         planned.is_some_and(|planned| planned.share.sharing == Sharing::Exclusive)
     }
 
+    /// How many of the CPUs in force are counted for it: fewer where more applications than CPUs share them.
     pub(crate) fn counted_cpus(&self) -> u32 {
         let (planned, all) = (self.record.planned.as_ref(), self.effective.len());
         if self.fixed().is_some() {

@@ -32,8 +32,8 @@ const METRICS: &str = "/run/mapper/metrics.sock";
 
 /// What the flood takes from the environment, unless that says otherwise. Who floods has two of the emulated CPUs, since
 /// all of them share the few of the host. A plain start of a program takes thirty times as long on them as on a machine
-/// (see the book's page on security); the goals are to hold at ten times. In
-/// ten seconds a slow host sees five launches, whose median scatters.
+/// (see the book's page on security); the goals are to hold at ten times. In ten seconds a slow host sees five launches,
+/// whose median scatters.
 const SIZE: [(&str, &str); 6] = [
     ("MAPPER_FLOOD_SOCKET", "/run/mapper/mapper.sock"),
     ("MAPPER_FLOOD_METRICS", METRICS),

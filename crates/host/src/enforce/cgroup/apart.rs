@@ -20,12 +20,12 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Tests on plain files wait however busy the machine is.
 const PATIENCE: Patience = match cfg!(test) {
     false => Patience {
         first: Duration::from_millis(100),
         others: Duration::from_millis(10),
     },
-    // However busy the machine is.
     true => Patience {
         first: Duration::from_secs(20),
         others: Duration::from_secs(20),

@@ -106,7 +106,7 @@ impl std::fmt::Debug for Systemd {
 }
 
 pub(super) enum Job {
-    /// Until when somebody waits for the answer.
+    /// The caller waits for the answer until this time.
     Look(UnitName, Instant, Sender<Result<UnitState, String>>),
     Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
