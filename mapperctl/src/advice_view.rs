@@ -9,8 +9,8 @@ use mapper_control::schema::{AdviseReply, PairAdvice, ProgramAdvice};
 pub(crate) fn view(reply: &AdviseReply, width: Width) -> String {
     if reply.programs.is_empty() {
         let why = format!(
-            "Nothing is known of any program that you may see. The policy mapper-next learns how programs scale while each \
-             has CPUs of its own for some seconds; the policy here is {}.",
+            "Nothing is known of any program that you may see. The policy mapper-next knows how a program scales once it \
+             has run on two different numbers of CPUs of its own; the policy here is {}.",
             reply.policy
         );
         return wrapped("", &why, width);

@@ -114,8 +114,16 @@ fn a_program_that_says_what_it_has_done_is_judged_by_that() {
 fn what_is_known_of_a_program_is_reported_while_it_runs_and_after_its_end() {
     let daemon = Daemon::start();
     let mut program = speaking(&daemon);
-    assert!(daemon.client().advise().unwrap().programs.is_empty());
+    // Two threads, which keep two CPUs busy.
     program.ask("work");
+    program.ask("work");
+    let measured = || daemon.client().explain("program").unwrap().curve.len();
+    eventually("it is measured on all CPUs", || measured() > 0);
+    some_intervals(&daemon);
+    some_intervals(&daemon);
+    // How it scales is not known from one count.
+    assert!(daemon.client().advise().unwrap().programs.is_empty());
+    program.ask("declare 0 1");
     let is_reported = |runs| {
         let advice = daemon.client().advise().unwrap();
         let first = advice.programs.first();

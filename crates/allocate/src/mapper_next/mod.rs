@@ -401,7 +401,10 @@ impl AllocationPolicy for MapperNext {
                 earlier?.split.clone()
             }
         };
-        let outlook = self.outlook(&split, None)?;
+        // From one count alone, the others would be what is expected of any program.
+        let outlook = self
+            .outlook(&split, None)
+            .filter(|_| split.points.len() > 1)?;
         Some(
             (1..=cpus)
                 .map(|cpus| outlook.ln_speed(cpus).exp())
@@ -628,12 +631,13 @@ mod tests {
     fn what_is_expected_of_programs_that_left_is_known_by_their_build_alone() {
         let mut policy = MapperNext::new(AllocationConfig::default());
         let key = |build| BuildKey { build, command: 1 };
-        let split = |serial| Split::of(&[(4, 4.0)], 0.0, serial);
+        let split = |serial| Split::of(&[(2, 2.0), (4, 4.0)], 0.0, serial);
         let named = ProgramKey::Name(AppName::new("named").unwrap());
         policy.state.earlier = vec![
             Earlier::of(ProgramKey::Build(key(1)), split(0.0)),
             Earlier::of(ProgramKey::Build(key(2)), split(10.0)),
             Earlier::of(named, split(0.0)),
+            Earlier::of(ProgramKey::Build(key(4)), Split::of(&[(4, 4.0)], 0.0, 0.0)),
         ];
         let of_all = |build| {
             let speeds = policy.expected(KnownProgram::Ended(key(build)), 8).unwrap();
@@ -641,7 +645,9 @@ mod tests {
             speeds[0] / speeds[7]
         };
         assert!(of_all(1) < 0.3 && of_all(2) > 0.9);
-        assert_eq!(policy.expected(KnownProgram::Ended(key(3)), 8), None);
+        for unknown in [3, 4] {
+            assert_eq!(policy.expected(KnownProgram::Ended(key(unknown)), 8), None);
+        }
         assert_eq!(policy.expected(KnownProgram::Running(AppId(1)), 8), None);
     }
 }
