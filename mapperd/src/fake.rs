@@ -62,6 +62,8 @@ pub(crate) struct Seen {
     /// Applications without a process.
     pub(crate) empty: BTreeSet<AppId>,
     pub(crate) looks_for_ends: u32,
+    /// How often its threads were listed.
+    pub(crate) listed: BTreeMap<AppId, u32>,
     /// No look says what has ended.
     pub(crate) looks_are_cut: bool,
     pub(crate) unfinished: Unfinished,
@@ -143,7 +145,12 @@ impl Membership for FakeEnforcer {
         first.copied().filter(|_| pid == FIRST_PROCESS)
     }
 
-    fn tasks(&mut self, _: AppId) -> Tasks {
+    fn cpu_time_ns(&mut self, _: AppId) -> Option<u64> {
+        Some(0)
+    }
+
+    fn tasks(&mut self, app: AppId) -> Tasks {
+        *self.0.borrow_mut().listed.entry(app).or_default() += 1;
         Tasks {
             processes: vec![FIRST_PROCESS],
             ..Tasks::default()
@@ -241,6 +248,7 @@ impl FakeMachine {
             released: Vec::new(),
             empty: BTreeSet::new(),
             looks_for_ends: 0,
+            listed: BTreeMap::new(),
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,

@@ -409,6 +409,21 @@ fn more_programs_of_a_user_than_cpus_leave_another_user_half_of_the_machine() {
 }
 
 /// A group that a rule adopts with this weight.
+#[test]
+fn what_comes_and_goes_has_the_threads_of_no_other_application_listed() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let first = machine.adopt(&root(), "/jobs/1").unwrap();
+    let listed = |machine: &FakeMachine| machine.seen.borrow().listed[&first];
+    let before = listed(&machine);
+    for path in ["/jobs/2", "/jobs/3", "/jobs/4"] {
+        let other = machine.adopt(&root(), path).unwrap();
+        assert!(machine.seen.borrow().listed[&other] > 0);
+    }
+    assert_eq!(listed(&machine), before);
+    machine.daemon.decide(Trigger::Interval);
+    assert_eq!(listed(&machine), before + 1);
+}
+
 fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
     let target = AdoptTarget::Cgroup(path.to_owned());
     let request = AdoptRequest {

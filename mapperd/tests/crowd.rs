@@ -293,6 +293,24 @@ fn thousands_of_threads_are_adopted_in_linear_time_and_released_in_pieces_also_b
     });
 }
 
+#[test]
+fn a_process_that_has_many_threads_already_is_not_launched_but_adopted() {
+    let (_folder, program) = crowd();
+    let daemon = Daemon::start();
+    let mut crowd = Program::waiting(&format!("exec {} 100", program.display()));
+    crowd.go();
+    until_ready(&mut crowd);
+    let launched = daemon.client().launch(crowd.request("crowd"));
+    let error = launched.map(|_| ()).unwrap_err().to_string();
+    for says in ["has 101 threads", "mapperctl adopt --pid"] {
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(daemon.status().apps.is_empty());
+    let target = AdoptTarget::Pid(crowd.child.id());
+    daemon.client().adopt(AdoptRequest::of(target)).unwrap();
+    assert_eq!(daemon.status().apps.len(), 1);
+}
+
 /// Programs that launch all the time.
 const LAUNCHERS: usize = 20;
 

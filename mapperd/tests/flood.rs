@@ -138,10 +138,13 @@ fn pages(socket: &Path) {
 fn threads(socket: &Path) {
     let child = itself("many-threads", socket)
         .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let program = Program { child };
+    let mut program = Program { child };
+    wait_until_it_says("ready", &mut program.child);
     let _lease = launched(socket, &program, &["threads"]);
+    program.go();
     thread::sleep(Duration::from_secs(5));
 }
 
@@ -269,7 +272,11 @@ fn another_process() {
                     .stack_size(64 << 10)
                     .spawn(thread::park)
             };
-            let _all: Vec<_> = (0..500).map(idle).collect();
+            // As many as a program may be launched with, and more afterwards.
+            let _first: Vec<_> = (0..60).map(idle).collect();
+            println!("ready");
+            std::io::stdin().read_exact(&mut [0]).unwrap();
+            let _others: Vec<_> = (0..440).map(idle).collect();
             thread::park();
         }
         // As users have.

@@ -38,7 +38,7 @@ pub(crate) fn observe(
     let weights = weights_by_user(access, registry, machine);
     let apps = registry.apps.iter_mut().zip(weights);
     let apps = apps.map(|(app, weight)| {
-        let mut observed = observe_one(app, now_ns, equal_share, machine);
+        let mut observed = observe_one(app, trigger, now_ns, equal_share, machine);
         observed.spec.weight = weight;
         if isolates {
             // The kernel isolates no CPU that is in another group's set, too.
@@ -97,6 +97,7 @@ pub(crate) fn weights_by_user(
 
 fn observe_one(
     app: &mut App,
+    trigger: Trigger,
     now_ns: u64,
     equal_share: u32,
     machine: &mut Machine,
@@ -108,7 +109,14 @@ fn observe_one(
     {
         app.effective = effective;
     }
-    let tasks = machine.enforcer.tasks(id);
+    let woke = std::mem::replace(&mut app.woke, Activity::Idle) == Activity::Active;
+    // Others that come and go all the time would have all threads listed and their states read all the time.
+    let is_known = trigger == Trigger::Membership && app.used.is_some() && !woke;
+    let in_group_ns = machine.enforcer.cpu_time_ns(id);
+    let tasks = match is_known && in_group_ns.is_some() {
+        true => std::mem::take(&mut app.tasks),
+        false => machine.enforcer.tasks(id),
+    };
     let group = machine.enforcer.group(id);
     let account = machine.accounts.of(app.record.requested_by());
     let subject = Subject {
@@ -118,7 +126,7 @@ fn observe_one(
         cpus: &app.effective,
         group: group.as_deref(),
         page: app.page.as_ref().map(|page| &page.reader),
-        group_cpu_time_ns: machine.enforcer.cpu_time_ns(id),
+        group_cpu_time_ns: in_group_ns,
         now_ns,
         // A program that reports often has done so since the pass began, and that is its latest report.
         read_ns: machine.clock.now_ns(),
@@ -138,13 +146,15 @@ fn observe_one(
     let single = app.effective.len() == 1 && reading.threads.is_empty();
     let lends = app.lends();
     if single || lends || activity == Activity::Idle {
-        let mut running = runnable(&machine.proc, &tasks.threads);
-        if std::mem::replace(&mut app.woke, Activity::Idle) == Activity::Active {
+        let known = app.runnable.filter(|_| is_known);
+        let mut running = known.unwrap_or_else(|| runnable(&machine.proc, &tasks.threads));
+        if woke {
             // A thread that began only now may not be known yet.
             running = running.max(1);
         }
         reading.runnable_threads = Some(running);
     }
+    app.runnable = reading.runnable_threads;
     app.tasks = tasks;
     if !lends {
         app.looked = None;

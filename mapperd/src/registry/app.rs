@@ -111,6 +111,8 @@ pub(crate) struct App {
     pub(crate) reported_mismatch: Option<CpuSet>,
     /// As last observed.
     pub(crate) used: Option<CpuTimeSample>,
+    /// How many of its threads ran or waited for a CPU when last observed, if that was read.
+    pub(crate) runnable: Option<u32>,
     /// Its processes and threads as last observed.
     pub(crate) tasks: Tasks,
     /// While it lends its CPUs, the last look at it.
@@ -197,6 +199,7 @@ impl App {
             most_cpus: None,
             reported_mismatch: None,
             used: None,
+            runnable: None,
             tasks: Tasks::default(),
             looked: None,
             woke: Activity::Idle,

@@ -29,6 +29,10 @@ use mapper_host::enforce::{Departure, Newcomer, ThreadMasks};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Threads of a process that is launched: the kernel moves all of them into a group before a write returns. A program that
+/// is about to start has one.
+const THREADS: u32 = 64;
+
 /// The most ancestors of a launcher that are checked.
 const ANCESTORS: usize = 64;
 
@@ -86,6 +90,7 @@ fn check_process(
             peer.pid
         )));
     }
+    check_threads(pid, stat.threads)?;
     let uids = machine.proc.uids(pid).map_err(|_| no_process(pid))?;
     // Root may launch for others, other users for themselves only.
     if peer.uid != 0 && (uids.real != peer.uid || uids.effective != peer.uid) {
@@ -100,6 +105,16 @@ fn check_process(
         return Err(not_permitted(format!("process {pid} is already managed")));
     }
     Ok(process)
+}
+
+fn check_threads(pid: u32, threads: u32) -> Result<(), ErrorReply> {
+    match threads <= THREADS {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "process {pid} has {threads} threads, more than the {THREADS} that a program may have when it is launched; launch \
+             it before it starts them, or adopt it: mapperctl adopt --pid {pid}"
+        ))),
+    }
 }
 
 /// The application that began with this process.
@@ -164,6 +179,8 @@ pub(crate) fn admit(
         RuntimeChoice::On => Some(Page::create().map_err(|error| internal(error.to_string()))?),
         RuntimeChoice::Off => None,
     };
+    let threads = machine.proc.stat(request.pid).map(|stat| stat.threads);
+    check_threads(request.pid, threads.unwrap_or_default())?;
     let own_mask = mask_of_launch(peer.pid, request.pid, registry, machine);
     let id = registry.new_id();
     let newcomer = Newcomer {
