@@ -33,6 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A longer request counts against the bytes that its user may hold.
 const SHORT_REQUEST: usize = 2048;
+
+/// Connections that are accepted before those that are there have a turn. Each step of a call waits for so many.
+const AT_A_TIME: u32 = 8;
+
 /// How often changed files of subordinate uids are noticed, while users connect.
 const ACCOUNTS_REFRESH: Duration = Duration::from_secs(1);
 
@@ -82,7 +86,13 @@ impl Server {
         let listener = unsafe { AsyncFd::register_with_interest(listener, Interest::READABLE)? };
         let mut refresh: Option<tokio::task::JoinHandle<()>> = None;
         let mut refreshed = Instant::now();
+        let mut accepted = 0;
         loop {
+            if accepted == AT_A_TIME {
+                accepted = 0;
+                tokio::task::yield_now().await;
+            }
+            accepted += 1;
             match listener
                 .async_io(Interest::READABLE, UnixListener::accept)
                 .await
