@@ -23,11 +23,20 @@ fn in_mode(mode: &str, program: &Program) -> Managed {
 
 #[test]
 fn a_child_forked_while_other_threads_load_libraries_never_hangs() {
-    let program = Program::with_flags(Compiler::Gcc, "forks.c", &["-fopenmp", "-pthread", "-ldl"]);
+    no_child_hangs(Compiler::Gcc);
+}
+
+#[test]
+fn a_child_of_libomp_forked_while_other_threads_load_libraries_never_hangs() {
+    no_child_hangs(Compiler::Clang);
+}
+
+fn no_child_hangs(compiler: Compiler) {
+    let program = Program::with_flags(compiler, "forks.c", &["-fopenmp", "-pthread", "-ldl"]);
     let plugins = [("library.c", "libplain.so"), ("guest.c", "libguest.so")];
     let plugins = plugins.map(|(source, name)| {
         let flags = ["-fopenmp", "-fPIC", "-shared", "-DNAME=work"];
-        Compiler::Gcc.compile(source, &program.dir.path().join(name), &flags)
+        compiler.compile(source, &program.dir.path().join(name), &flags)
     });
     let plugins = plugins.each_ref().map(|path| path.to_str().unwrap());
     let cells = ["fixed", "follow", "virtual"]
