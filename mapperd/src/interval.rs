@@ -3,8 +3,8 @@
 //! 1. *Refresh*: which processes and threads belong to each application. Where one came or left, only what is new is
 //!    looked at, and the rest at the end of the interval.
 //! 2. *Surroundings*: CPUs, sets and limits that others have changed ([`machine::surroundings`](surroundings)).
-//! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)), and threads as in 1. The controller's first step turns
-//!    counter readings into rates (`mapper_characterise`).
+//! 3. *Observe*: counters, pages, CPUs in force ([`machine::observe`](observe)), and threads as in 1. The controller's
+//!    first step turns counter readings into rates (`mapper_characterise`).
 //! 4. *Decide*: [`Controller::step`](mapper_pipeline::Controller::step), a pure function of the observations so far;
 //!    recorded on request.
 //! 5. *Account*: what the interval gave to each application.
