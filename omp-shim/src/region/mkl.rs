@@ -4,20 +4,24 @@
 //! matrices of 700 rows take two threads on one CPU more than twice as long as one. So its teams can neither be made
 //! smaller nor be left as they are.
 //!
-//! *Approach.* When a region of this interface begins under a new allocation, MKL is given as many threads as there are
-//! CPUs, at most as many as it had at first. It divides its next piece of work among so many.
+//! *Approach.* When MKL (`libmkl*`) begins a region under a new allocation, it is given as many threads as there are CPUs, at
+//! most as many as it had at first. It divides its next piece of work among so many.
 //!
 //! *Left alone* is MKL whose user has chosen a number or reproducible results ([`CHOICES`]), whose program chooses a number
-//! itself, and under `--teams fixed`. One that is loaded after the first such region is noticed with the next allocation.
+//! itself, and under `--teams fixed`. MKL that is linked statically is not found.
 //!
-//! *Invariant.* A thread that finds an allocation unchanged reads two words.
+//! *Invariant.* A thread that finds an allocation unchanged reads two words, and takes no lock that is held while libraries
+//! are loaded.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use mapper_shim_core::shield::shielded;
-use mapper_shim_core::{attachment, elf, environment, scope};
+use mapper_shim_core::{attachment, elf, environment};
 
 type Set = unsafe extern "C" fn(c_int);
 type Get = unsafe extern "C" fn() -> c_int;
@@ -31,8 +35,14 @@ const CHOICES: [&CStr; 5] = [
     c"MKL_CBWR_CONDITIONAL",
 ];
 
-/// The allocation that was looked at last; no sequence number of a page has so many bits.
-static SEEN: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Regions of others that are looked at under one allocation.
+const LOOKS: u32 = 16;
+
+/// The allocation under which nothing is to be done any more; no sequence number of a page has so many bits.
+static DONE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Regions of others that were looked at.
+static LOOKED: AtomicU32 = AtomicU32::new(0);
 
 /// The number of threads that MKL had at first, 0 before it is known.
 static INITIAL: AtomicU32 = AtomicU32::new(0);
@@ -40,37 +50,51 @@ static INITIAL: AtomicU32 = AtomicU32::new(0);
 /// The number that was set last, 0 before any.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
-/// Gives MKL as many threads as there are CPUs now. For the thread that begins a region.
+/// Gives MKL as many threads as there are CPUs now, if the region that the calling thread begins with this function is
+/// MKL's.
 #[inline]
-pub(crate) fn follow() {
+pub(crate) fn follow(function: usize) {
     let sequence = u64::from(attachment::sequence());
-    if SEEN.load(Ordering::Relaxed) != sequence {
-        SEEN.store(sequence, Ordering::Relaxed);
-        let _ = shielded(resize);
+    if DONE.load(Ordering::Relaxed) != sequence {
+        look(sequence, function);
     }
 }
 
 #[cold]
+fn look(sequence: u64, function: usize) {
+    // Where others begin regions all the time, MKL is noticed with a later allocation.
+    let is_mkl = shielded(|| is_mkl(function)).is_some();
+    if is_mkl || LOOKED.fetch_add(1, Ordering::Relaxed) >= LOOKS {
+        LOOKED.store(0, Ordering::Relaxed);
+        DONE.store(sequence, Ordering::Relaxed);
+    }
+    if is_mkl {
+        let _ = shielded(resize);
+    }
+}
+
+/// `None` if the function is not one of MKL's. Called before its own first region, MKL would load its libraries.
+fn is_mkl(function: usize) -> Option<()> {
+    let module = elf::module_containing(function)?;
+    let path = Path::new(OsStr::from_bytes(module.path.to_bytes()));
+    let name = path.file_name()?.as_bytes();
+    name.starts_with(b"libmkl").then_some(())
+}
+
 fn resize() -> Option<()> {
     let limit = attachment::carrier_limit();
-    if limit == attachment::NO_LIMIT
-        || CHOICES
-            .iter()
-            .any(|name| environment::variable(name).is_some())
-    {
+    let chosen = |name: &&CStr| environment::variable(name).is_some();
+    if limit == attachment::NO_LIMIT || CHOICES.iter().any(chosen) {
         return None;
     }
-    let found = elf::next_definition(c"MKL_Set_Num_Threads")?;
-    let mkl = elf::module_containing(found)?;
-    let [set, get] = [c"MKL_Set_Num_Threads", c"MKL_Get_Max_Threads"]
-        .map(|name| scope::function_within(&mkl, name));
-    // SAFETY: functions of these names have these types; null becomes `None`.
-    let (set, get) = unsafe {
-        (
-            transmute::<*mut c_void, Option<Set>>(set)?,
-            transmute::<*mut c_void, Option<Get>>(get)?,
-        )
-    };
+    // Not by `dlsym`, whose lock a thread may hold that waits for this one: it loads a library whose constructor computes.
+    let [set, get] = [c"MKL_Set_Num_Threads", c"MKL_Get_Max_Threads"].map(elf::next_definition);
+    let (set, get) = (set?, get?);
+    if !elf::module_containing(set)?.contains(get) {
+        return None;
+    }
+    // SAFETY: functions of these names have these types, and stay while this thread computes with MKL.
+    let (set, get) = unsafe { (transmute::<usize, Set>(set), transmute::<usize, Get>(get)) };
     // SAFETY: it takes nothing.
     let current = u32::try_from(unsafe { get() }).ok()?;
     let initial = INITIAL.compare_exchange(0, current, Ordering::Relaxed, Ordering::Relaxed);

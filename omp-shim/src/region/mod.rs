@@ -135,7 +135,7 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
     };
     open.began = Began::now(thread, claim);
     if family == Family::Kmpc {
-        mkl::follow();
+        mkl::follow(function);
     }
     let identity = region_table::identity(function);
     claim.slot.region.store(identity, Ordering::Relaxed);
