@@ -56,6 +56,7 @@ pub(crate) fn pass(
     if changed == Surroundings::Released {
         store.save(Ending::Running, registry, machine, decider);
     }
+    let cause = trigger;
     let trigger = match changed {
         Surroundings::AsBefore => trigger,
         // Measurements across the change are no sample.
@@ -64,6 +65,7 @@ pub(crate) fn pass(
     decider.decisions += 1;
     let observation = observe(
         decider.decisions,
+        cause,
         trigger,
         &settings.access,
         registry,

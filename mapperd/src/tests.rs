@@ -408,7 +408,6 @@ fn more_programs_of_a_user_than_cpus_leave_another_user_half_of_the_machine() {
     }
 }
 
-/// A group that a rule adopts with this weight.
 #[test]
 fn what_comes_and_goes_has_the_threads_of_no_other_application_listed() {
     let mut machine = FakeMachine::with_processes_of(0);
@@ -424,6 +423,7 @@ fn what_comes_and_goes_has_the_threads_of_no_other_application_listed() {
     assert_eq!(listed(&machine), before + 1);
 }
 
+/// A group that a rule adopts with this weight.
 fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
     let target = AdoptTarget::Cgroup(path.to_owned());
     let request = AdoptRequest {

@@ -24,7 +24,7 @@ fn is_locked(line: &str) -> bool {
     let mut words = line
         .split_whitespace()
         .take_while(|word| *word != "--")
-        .filter(|word| !word.starts_with('+'));
+        .filter(|word| !word.starts_with('+') && *word != "--quiet");
     let Some(task) = words.next() else {
         return true;
     };
@@ -41,6 +41,9 @@ fn calls_of_cargo(task: &[&str]) -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(task)
         .env("CARGO", &cargo)
+        // Logs go there, and nothing is installed.
+        .env("CARGO_TARGET_DIR", folder.path())
+        .env_remove("CI")
         .current_dir(checkout())
         .output()
         .unwrap();
@@ -52,7 +55,7 @@ fn calls_of_cargo(task: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_task_that_builds_takes_the_versions_of_the_lock_file() {
+fn tasks_that_build_take_the_versions_of_the_lock_file() {
     let prefix = tempfile::tempdir().unwrap();
     let prefix = prefix.path().to_str().unwrap();
     // Packages are built as what is installed.
@@ -84,10 +87,9 @@ fn every_command_that_people_and_workflows_run_takes_the_versions_of_the_lock_fi
         let text = text.replace("xtask = \"", "xtask = \"cargo ");
         for line in text.lines().filter(|line| !line.contains("`cargo")) {
             for call in line.split("cargo ").skip(1) {
-                let builds = CHOOSING
-                    .iter()
-                    .any(|task| call.split_whitespace().any(|w| w == *task));
-                seen += usize::from(builds);
+                let mut words = call.split_whitespace();
+                let task = words.find(|word| !word.starts_with(['+', '-']));
+                seen += usize::from(task.is_some_and(|task| CHOOSING.contains(&task)));
                 assert!(
                     is_locked(call),
                     "{}: {line}: without --locked",
@@ -96,5 +98,5 @@ fn every_command_that_people_and_workflows_run_takes_the_versions_of_the_lock_fi
             }
         }
     }
-    assert!(seen >= 4, "only {seen} commands found");
+    assert!(seen >= 3, "only {seen} commands found");
 }

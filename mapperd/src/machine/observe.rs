@@ -15,8 +15,10 @@ use mapper_model::{
 use mapper_pipeline::{Owned, Owner, weights_by_owner};
 use std::collections::BTreeMap;
 
+/// `cause` is why the pass is made, and `trigger` what it counts as: an interval in which something has changed is no sample.
 pub(crate) fn observe(
     tick: u64,
+    cause: Trigger,
     trigger: Trigger,
     access: &Access,
     registry: &mut Registry,
@@ -38,7 +40,7 @@ pub(crate) fn observe(
     let weights = weights_by_user(access, registry, machine);
     let apps = registry.apps.iter_mut().zip(weights);
     let apps = apps.map(|(app, weight)| {
-        let mut observed = observe_one(app, trigger, now_ns, equal_share, machine);
+        let mut observed = observe_one(app, cause, now_ns, equal_share, machine);
         observed.spec.weight = weight;
         if isolates {
             // The kernel isolates no CPU that is in another group's set, too.
@@ -97,7 +99,7 @@ pub(crate) fn weights_by_user(
 
 fn observe_one(
     app: &mut App,
-    trigger: Trigger,
+    cause: Trigger,
     now_ns: u64,
     equal_share: u32,
     machine: &mut Machine,
@@ -111,7 +113,7 @@ fn observe_one(
     }
     let woke = std::mem::replace(&mut app.woke, Activity::Idle) == Activity::Active;
     // Others that come and go all the time would have all threads listed and their states read all the time.
-    let is_known = trigger == Trigger::Membership && app.used.is_some() && !woke;
+    let is_known = cause == Trigger::Membership && app.used.is_some() && !woke;
     let in_group_ns = machine.enforcer.cpu_time_ns(id);
     let tasks = match is_known && in_group_ns.is_some() {
         true => std::mem::take(&mut app.tasks),
@@ -146,7 +148,9 @@ fn observe_one(
     let single = app.effective.len() == 1 && reading.threads.is_empty();
     let lends = app.lends();
     if single || lends || activity == Activity::Idle {
-        let known = app.runnable.filter(|_| is_known);
+        let known = app
+            .runnable
+            .filter(|_| is_known && activity == Activity::Idle);
         let mut running = known.unwrap_or_else(|| runnable(&machine.proc, &tasks.threads));
         if woke {
             // A thread that began only now may not be known yet.

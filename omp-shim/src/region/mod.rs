@@ -5,7 +5,6 @@
 //! and [`end_routine`] name and count the region, and without a page do nothing.
 
 pub(crate) mod kept_records;
-mod mkl;
 mod settings;
 pub(crate) mod team_size;
 
@@ -134,9 +133,6 @@ pub(crate) fn begin(start: &Start<'_>) -> Started {
         };
     };
     open.began = Began::now(thread, claim);
-    if family == Family::Kmpc {
-        mkl::follow(function);
-    }
     let identity = region_table::identity(function);
     claim.slot.region.store(identity, Ordering::Relaxed);
     let home = thread.home_runtime.get();

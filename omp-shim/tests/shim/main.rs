@@ -14,7 +14,6 @@ mod forks;
 mod harness;
 mod inert;
 mod libomp_static;
-mod mkl;
 mod modules;
 mod newer_libomp;
 mod ompt;
