@@ -98,5 +98,5 @@ fn every_command_that_people_and_workflows_run_takes_the_versions_of_the_lock_fi
             }
         }
     }
-    assert!(seen >= 3, "only {seen} commands found");
+    assert!(seen >= 4, "only {seen} commands found");
 }
