@@ -357,6 +357,26 @@ proptest! {
     }
 }
 
+#[test]
+fn a_program_known_at_two_counts_close_together_still_gives_what_it_does_not_need() {
+    let programs = [
+        Drawn::Saturated(1.0),
+        Drawn::Saturated(1.0),
+        Drawn::Power(0.41),
+    ];
+    let Outcome {
+        best,
+        early,
+        late,
+        log,
+        ..
+    } = outcome(80, &programs);
+    assert!(
+        early.min(late) >= best - 3.0 * 1.05_f64.ln(),
+        "{early} {late} {best} {log:#?}"
+    );
+}
+
 /// The geometric mean of the speeds as a share of the best one, for programs by Amdahl's law.
 fn of_best(world: &World, serials: &[f64]) -> f64 {
     let programs: Vec<Drawn> = serials.iter().map(|s| Drawn::Serial(*s)).collect();

@@ -16,7 +16,7 @@ const DOUBT: f64 = 2.0;
 const IN_DOUBT: f64 = 0.05;
 /// A power below which fewer CPUs are better. Where that ends is not known: the next trial is of fewer still.
 const PEAK: f64 = -0.05;
-/// Logarithm of how far two counts are apart between which a curve may bend, and the power from which it does not.
+/// Logarithm of how far two counts are apart that show a slope and between which a curve may bend, and the power from which it does not.
 const WIDE: f64 = 0.2;
 const STRAIGHT: f64 = 0.8;
 
@@ -145,19 +145,27 @@ impl Outlook {
             [.., before, end] => power(*before, *end).clamp(0.0, expected.power),
             _ => expected.power,
         };
-        let [near, near_error, near_at_best, reach] = match knots.as_slice() {
-            [first, second, ..] if power(*first, *second) > PEAK => {
-                let near = power(*first, *second).clamp(expected.least, expected.below);
+        let first = knots[0];
+        // Between two counts that are close together there is noise: the slope is that to one further away, if there is.
+        let apart = |k: &&Knot| k.ln_cpus - first.ln_cpus > WIDE;
+        let others = &knots[1..];
+        let second = others.iter().find(apart).or(others.last());
+        let slope = second.map(|second| (second, power(first, *second)));
+        let [near, near_error, near_at_best, reach] = match slope {
+            Some((second, slope)) if slope > PEAK => {
+                let near = slope.clamp(expected.least, expected.below);
                 let error = first.error.hypot(second.error) / (second.ln_cpus - first.ln_cpus);
                 let span = knots[knots.len() - 1].ln_cpus - first.ln_cpus;
                 let at_best = (near - DOUBT * error).max(0.0);
                 [near, error, at_best, span.max(std::f64::consts::LN_2)]
             }
-            [first, second, ..] => {
-                let at_best = power(*first, *second).max(-1.0);
-                [expected.below, f64::INFINITY, at_best, f64::INFINITY]
-            }
-            _ => [expected.below, f64::INFINITY, 0.0, std::f64::consts::LN_2],
+            Some((_, slope)) => [
+                expected.below,
+                f64::INFINITY,
+                slope.max(-1.0),
+                f64::INFINITY,
+            ],
+            None => [expected.below, f64::INFINITY, 0.0, std::f64::consts::LN_2],
         };
         if let Some(region) = hints.together_within
             && region < least.cpus
@@ -315,6 +323,17 @@ mod tests {
         // Of nothing but noise it expects what it expects of any program.
         assert!((fall(10.0) - 2.0_f64.powf(0.8)).abs() < 0.01);
         assert!(fall(0.1) < 10.0 / 6.0 + 0.08);
+    }
+
+    #[test]
+    fn two_counts_that_are_close_together_do_not_say_how_it_goes_on_below_them() {
+        let at = |points: &[(u32, f64)]| {
+            let scatters = Split::of(points, 0.02, 0.0);
+            speed(&scatters, Hints::default(), 13) / speed(&scatters, Hints::default(), 26)
+        };
+        // 27 CPUs scatter too much against 26; 38 do not, and the curve is flat.
+        assert!(at(&[(26, 1.0), (27, 1.0)]) < 0.8);
+        assert!(at(&[(26, 1.0), (27, 1.0), (38, 1.0)]) > 0.9);
     }
 
     #[test]
