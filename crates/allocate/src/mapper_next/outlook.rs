@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn two_counts_that_are_close_together_do_not_say_how_it_goes_on_below_them() {
+    fn two_counts_that_are_close_together_do_not_show_how_fewer_do() {
         let at = |points: &[(u32, f64)]| {
             let scatters = Split::of(points, 0.02, 0.0);
             speed(&scatters, Hints::default(), 13) / speed(&scatters, Hints::default(), 26)
