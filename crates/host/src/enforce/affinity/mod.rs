@@ -377,7 +377,12 @@ impl Confine for AffinityEnforcer {
 }
 
 impl Membership for AffinityEnforcer {
-    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
+    fn admit(
+        &mut self,
+        newcomer: &Newcomer,
+        entered: Result<(), HostError>,
+    ) -> Result<(), HostError> {
+        entered?;
         let first = self.proc.stat(newcomer.first_process)?;
         let (app, launcher) = (newcomer.app, newcomer.launcher);
         // Launched from within another application, it brings that one's mask along.
