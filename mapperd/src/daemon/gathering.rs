@@ -90,7 +90,6 @@ impl Daemon {
     pub(crate) fn act_on_gathered(&mut self) {
         self.timing.gathered = None;
         let started = Clock::now();
-        let ended = self.forget_empty();
         let held = self.machine.moves_held_up();
         let admissions = match &held {
             // Whoever waits is admitted after those that are entering.
@@ -102,38 +101,40 @@ impl Daemon {
             }
         };
         let again = held.map(|_| Instant::now() + LOOK_AGAIN);
-        self.decide_together(ended, admissions, started, again);
+        self.act_on_admissions(admissions, started, again);
     }
 
     /// Acts on what another thread has done.
     pub(crate) fn act_on_done(&mut self, done: Done) {
         let Done::Entering(batch) = done else {
-            return;
+            return self.remove_groups();
         };
-        let started = Clock::now();
-        let (ended, mut admissions) = (self.forget_empty(), Admissions::default());
+        let (started, mut admissions) = (Clock::now(), Admissions::default());
         self.registry.entering.clear();
         self.registry.pending.extend(batch.left);
         for Entered { waiting, outcome } in batch.entered {
             self.admit_entered(waiting, outcome, &mut admissions);
         }
-        self.decide_together(ended, admissions, started, None);
+        self.act_on_admissions(admissions, started, None);
     }
 
-    /// Decides once for what ended and what was admitted, answers, and admits who still waits after a while.
-    fn decide_together(
+    /// Ends the applications that have no process left, decides once for these and for what was admitted, and answers.
+    fn act_on_admissions(
         &mut self,
-        ended: Vec<Event>,
         admissions: Admissions,
         started: Clock,
         again: Option<Instant>,
     ) {
-        let Admissions { admitted, events } = admissions;
+        let Admissions {
+            admitted,
+            mut events,
+        } = admissions;
+        let ended = self.forget_empty();
         if !ended.is_empty() || !admitted.is_empty() {
             self.membership_changed();
         }
         self.answer_when_saved(admitted);
-        let events = ended.into_iter().chain(events).collect();
+        events.extend(ended);
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
         if !self.registry.pending.is_empty() && !self.apart.is_entering() {
@@ -263,7 +264,7 @@ impl Daemon {
     }
 
     /// Lets another thread remove the groups of those that ended.
-    pub(super) fn remove_groups(&mut self) {
+    fn remove_groups(&mut self) {
         if !self.apart.is_removing()
             && let Some(work) = self.machine.enforcer.removal()
         {
@@ -384,6 +385,7 @@ impl Daemon {
             self.forget(app);
             events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
         }
+        self.remove_groups();
         events
     }
 }

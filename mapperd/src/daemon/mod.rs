@@ -127,7 +127,6 @@ impl Daemon {
     pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
         let mut sign = Box::pin(watchdog.sign());
         loop {
-            self.remove_groups();
             let idle_end = self.idle_end();
             // Timers come before messages, so that a flood of calls cannot delay decisions.
             tokio::select! {
