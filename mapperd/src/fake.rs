@@ -7,7 +7,6 @@ use crate::config::args::Args;
 use crate::config::file::ConfigFile;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
-use crate::daemon::apart::Apart;
 use crate::daemon::{Daemon, Timing};
 use crate::decider::Decider;
 use crate::machine::Machine;
@@ -31,8 +30,7 @@ use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    Isolate, KernelWork, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks,
-    Unfinished,
+    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -71,8 +69,6 @@ pub(crate) struct Seen {
     pub(crate) unfinished: Unfinished,
     /// What it takes to admit one.
     pub(crate) admission: Duration,
-    /// What its process takes to enter, on another thread.
-    pub(crate) entry: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,20 +114,7 @@ impl Confine for FakeEnforcer {
 }
 
 impl Membership for FakeEnforcer {
-    fn entry(&self, _: &Newcomer) -> Option<KernelWork> {
-        let takes = self.0.borrow().entry?;
-        Some(Box::new(move || {
-            std::thread::sleep(takes);
-            Ok(())
-        }))
-    }
-
-    fn admit(
-        &mut self,
-        newcomer: &Newcomer,
-        entered: Result<(), HostError>,
-    ) -> Result<(), HostError> {
-        entered?;
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         std::thread::sleep(self.0.borrow().admission);
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
@@ -269,7 +252,6 @@ impl FakeMachine {
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
-            entry: None,
         }));
         let selection = Selection {
             name: "none".to_owned(),
@@ -312,7 +294,6 @@ impl FakeMachine {
             lookout: Lookout::default(),
             adopt_rules: tokio::sync::watch::channel(Default::default()).0,
             timing: Timing::default(),
-            apart: Apart::default(),
         };
         Self {
             daemon,

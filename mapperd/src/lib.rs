@@ -42,7 +42,6 @@ use clap::{CommandFactory, Parser};
 use config::accounts::Accounts;
 use config::settings::Settings;
 use config::{args, file, former_places};
-use daemon::apart::Apart;
 use daemon::{Daemon, Timing};
 use decider::Decider;
 use machine::sleep::Sleep;
@@ -215,7 +214,6 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         lookout: Lookout::default(),
         adopt_rules,
         timing: Timing::default(),
-        apart: Apart::default(),
     };
     daemon.take_over(legacy);
     let launch_s = daemon.telemetry.tally.launch_s.clone();

@@ -58,32 +58,12 @@ fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_n
     let Daemon {
         registry,
         machine: of_daemon,
-        ..
-    } = &mut machine.daemon;
-    assert!(launch::prepare(launch, registry, of_daemon).is_err());
-    assert!(machine.seen.borrow().sets.is_empty());
-}
-
-#[test]
-fn a_launch_whose_process_ends_while_it_enters_is_released() {
-    let mut machine = FakeMachine::with_processes_of(0);
-    let mut ends = std::process::Command::new("cat");
-    let mut ends = ends.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    let launch = launch_of(&machine, ends.id());
-    let Daemon {
-        registry,
-        machine: of_daemon,
         telemetry,
         ..
     } = &mut machine.daemon;
-    let prepared = launch::prepare(launch, registry, of_daemon).unwrap();
-    let app = prepared.newcomer.app;
-    drop(ends.stdin.take());
-    ends.wait().unwrap();
-    assert!(launch::admit(prepared, Ok(()), registry, of_daemon, telemetry).is_err());
+    assert!(launch::admit(launch, registry, of_daemon, telemetry).is_err());
     assert!(registry.apps.is_empty());
-    let released = &machine.seen.borrow().released;
-    assert_eq!(released[..], [(app, Departure::ForGood)]);
+    assert!(machine.seen.borrow().sets.is_empty());
 }
 
 fn launch_of(machine: &FakeMachine, process: u32) -> Launch {
@@ -151,35 +131,6 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
     assert!(rounds >= 4, "{rounds}");
     assert_eq!(machine.daemon.registry.apps.len(), 10);
     assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
-}
-
-#[tokio::test]
-async fn the_daemon_does_not_wait_while_processes_enter_and_admits_them_then() {
-    let mut machine = FakeMachine::with_processes_of(0);
-    machine.seen.borrow_mut().entry = Some(Duration::from_millis(100));
-    let mut answers = Vec::new();
-    for _ in 0..3 {
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        let launch = launch_of(&machine, std::process::id());
-        machine.daemon.await_admission(launch, reply);
-        answers.push(answer);
-    }
-    let began = std::time::Instant::now();
-    let daemon = &mut machine.daemon;
-    daemon.act_on_gathered();
-    assert!(began.elapsed() < Duration::from_millis(90));
-    // Each takes longer than the others are to wait for it.
-    for admitted in 1..=3 {
-        assert_eq!(daemon.registry.newcomers(), 4 - admitted);
-        assert!(daemon.registry.is_pending(FIRST_PROCESS));
-        let done = daemon.apart.done().await;
-        daemon.act_on_done(done);
-        assert_eq!(daemon.registry.apps.len(), admitted);
-        assert_eq!(daemon.timing.gathered.is_some(), admitted < 3);
-        daemon.act_on_gathered();
-    }
-    assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
-    assert!(!daemon.registry.is_pending(FIRST_PROCESS));
 }
 
 #[tokio::test]

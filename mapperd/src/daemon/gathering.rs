@@ -1,6 +1,5 @@
 //! Launches and ends that follow each other closely are acted on together, with one decision.
 
-use super::apart::{Done, Entered, Entry, Waiting};
 use super::{Daemon, Timing};
 use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::Effect;
@@ -9,9 +8,7 @@ use crate::requests::{adopt, launch};
 use crate::socket::message::Answer;
 use crate::socket::quota::{self, Event};
 use crate::store::saver::Saver;
-use mapper_control::ErrorReply;
 use mapper_control::schema::Threads;
-use mapper_host::HostError;
 use mapper_host::enforce::{HeldUp, MembersKept};
 use mapper_model::AppId;
 use std::cmp::Reverse;
@@ -31,9 +28,6 @@ const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
 
-/// The most processes that enter at a time.
-const ENTERING: usize = 16;
-
 /// Newcomers that have waited longer are overtaken by no other.
 const OVERTAKEN: Duration = Duration::from_millis(500);
 
@@ -50,12 +44,8 @@ enum Order {
     TimeLeft(Reverse<i64>),
 }
 
-/// What was admitted with who waits for the answer, and what each launch took.
-#[derive(Default)]
-struct Admissions {
-    admitted: Vec<(Admitted, oneshot::Sender<Answer>)>,
-    events: Vec<Event>,
-}
+/// What was admitted, and who waits for the answer.
+type Waiting = (Admitted, oneshot::Sender<Answer>);
 
 impl Daemon {
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
@@ -90,54 +80,24 @@ impl Daemon {
     pub(crate) fn act_on_gathered(&mut self) {
         self.timing.gathered = None;
         let started = Clock::now();
+        let mut events = self.forget_empty();
         let held = self.machine.moves_held_up();
-        let admissions = match &held {
-            // Whoever waits is admitted after those that are entering.
-            _ if self.apart.is_entering() => Admissions::default(),
+        let (admitted, launches) = match &held {
             None => self.admit(),
             Some(held) => {
                 self.refuse_the_late(held);
-                Admissions::default()
+                Default::default()
             }
         };
-        let again = held.map(|_| Instant::now() + LOOK_AGAIN);
-        self.act_on_admissions(admissions, started, again);
-    }
-
-    /// Acts on what another thread has done.
-    pub(crate) fn act_on_done(&mut self, done: Done) {
-        let Done::Entering(batch) = done else {
-            return self.remove_groups();
-        };
-        let (started, mut admissions) = (Clock::now(), Admissions::default());
-        self.registry.entering.clear();
-        self.registry.pending.extend(batch.left);
-        for Entered { waiting, outcome } in batch.entered {
-            self.admit_entered(waiting, outcome, &mut admissions);
-        }
-        self.act_on_admissions(admissions, started, None);
-    }
-
-    /// Ends the applications that have no process left, decides once for these and for what was admitted, and answers.
-    fn act_on_admissions(
-        &mut self,
-        admissions: Admissions,
-        started: Clock,
-        again: Option<Instant>,
-    ) {
-        let Admissions {
-            admitted,
-            mut events,
-        } = admissions;
-        let ended = self.forget_empty();
-        if !ended.is_empty() || !admitted.is_empty() {
+        if !events.is_empty() || !admitted.is_empty() {
             self.membership_changed();
         }
         self.answer_when_saved(admitted);
-        events.extend(ended);
+        events.extend(launches);
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
-        if !self.registry.pending.is_empty() && !self.apart.is_entering() {
+        if !self.registry.pending.is_empty() {
+            let again = held.map(|_| Instant::now() + LOOK_AGAIN);
             self.timing.gathered = self.timing.gather_until.max(again);
         }
     }
@@ -172,9 +132,9 @@ impl Daemon {
         }
     }
 
-    /// Admits those that wait, or lets their processes enter first.
-    fn admit(&mut self) -> Admissions {
-        let (mut admissions, mut entries) = (Admissions::default(), Vec::new());
+    /// Returns what was admitted, and what each launch took.
+    fn admit(&mut self) -> (Vec<Waiting>, Vec<Event>) {
+        let (mut admitted, mut events) = (Vec::new(), Vec::new());
         let began = Clock::now();
         let mut pending = std::mem::take(&mut self.registry.pending);
         pending.sort_by_cached_key(|waiting| {
@@ -189,87 +149,30 @@ impl Daemon {
         });
         let mut pending = pending.into_iter();
         while began.elapsed() < ADMITTING
-            && entries.len() < ENTERING
-            && let Some(pending) = pending.next()
+            && let Some(Pending { launch, reply, .. }) = pending.next()
         {
-            let Pending {
-                launch,
-                reply,
-                since,
-            } = pending;
             if reply.is_closed() {
                 continue;
             }
-            let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
             self.forget_unanswered(launch.request.pid);
-            let prepared = match launch::prepare(launch, &mut self.registry, &self.machine) {
-                Ok(prepared) => prepared,
+            let Self {
+                registry,
+                machine,
+                telemetry,
+                ..
+            } = self;
+            let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
+            match launch::admit(launch, registry, machine, telemetry) {
+                Ok(app) => admitted.push((app, reply)),
                 Err(error) => {
-                    refuse(error, reply);
-                    admissions.events.push(Event::new(uid, account, started));
-                    continue;
+                    tracing::warn!("launch failed: {error}");
+                    let _ = reply.send(Err(error));
                 }
-            };
-            let newcomer = prepared.newcomer.clone();
-            let work = self.machine.enforcer.entry(&newcomer);
-            let waiting = Waiting {
-                prepared,
-                reply,
-                since,
-                taken: started.elapsed(),
-            };
-            match work {
-                Some(work) => {
-                    self.registry.entering.push(newcomer);
-                    entries.push(Entry { waiting, work });
-                }
-                None => self.admit_entered(waiting, Ok(()), &mut admissions),
             }
+            events.push(Event::new(uid, account, started));
         }
         self.registry.pending.extend(pending);
-        if !entries.is_empty() {
-            self.apart.enter(entries, ADMITTING);
-        }
-        admissions
-    }
-
-    /// Takes a launch under management whose process has entered, or could not.
-    fn admit_entered(
-        &mut self,
-        waiting: Waiting,
-        entered: Result<(), HostError>,
-        admissions: &mut Admissions,
-    ) {
-        let Waiting {
-            prepared,
-            reply,
-            taken,
-            ..
-        } = waiting;
-        let now = Clock::now();
-        let began = now.checked_sub(taken).unwrap_or(now);
-        let peer = &prepared.launch.peer;
-        let (uid, account) = (peer.uid, peer.account);
-        let Self {
-            registry,
-            machine,
-            telemetry,
-            ..
-        } = self;
-        match launch::admit(prepared, entered, registry, machine, telemetry) {
-            Ok(app) => admissions.admitted.push((app, reply)),
-            Err(error) => refuse(error, reply),
-        }
-        admissions.events.push(Event::new(uid, account, began));
-    }
-
-    /// Lets another thread remove the groups of those that ended.
-    fn remove_groups(&mut self) {
-        if !self.apart.is_removing()
-            && let Some(work) = self.machine.enforcer.removal()
-        {
-            self.apart.remove(work);
-        }
+        (admitted, events)
     }
 
     /// An earlier daemon admitted this process and ended before it answered: its launcher asks again.
@@ -281,7 +184,7 @@ impl Daemon {
         }
     }
 
-    fn answer_when_saved(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
+    fn answer_when_saved(&mut self, admitted: Vec<Waiting>) {
         if admitted.is_empty() {
             return;
         }
@@ -324,7 +227,7 @@ impl Daemon {
         self.answer_launches(saved.collect());
     }
 
-    fn answer_launches(&mut self, admitted: Vec<(Admitted, oneshot::Sender<Answer>)>) {
+    fn answer_launches(&mut self, admitted: Vec<Waiting>) {
         let mut lost = Effect::None;
         for (app, reply) in admitted {
             let id = app.id;
@@ -385,12 +288,6 @@ impl Daemon {
             self.forget(app);
             events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
         }
-        self.remove_groups();
         events
     }
-}
-
-fn refuse(error: ErrorReply, reply: oneshot::Sender<Answer>) {
-    tracing::warn!("launch failed: {error}");
-    let _hung_up = reply.send(Err(error));
 }

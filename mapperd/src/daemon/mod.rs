@@ -20,10 +20,8 @@
 //! applications, and with nothing left to do for released ones, there is no timer.
 
 mod adoption;
-pub(crate) mod apart;
 mod gathering;
 
-use self::apart::Apart;
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -83,7 +81,6 @@ pub(crate) struct Daemon {
     /// Where the rules that adopt go when they change.
     pub(crate) adopt_rules: watch::Sender<AdoptRules>,
     pub(crate) timing: Timing,
-    pub(crate) apart: Apart,
 }
 
 #[derive(Debug, Default)]
@@ -140,7 +137,6 @@ impl Daemon {
                     Asked::Reload => drop(self.reload()),
                 },
                 () = at(self.timing.gathered) => self.act_on_gathered(),
-                done = self.apart.done() => self.act_on_done(done),
                 () = self.store.has_tried() => self.answer_saved(),
                 () = at(self.timing.answers_due) => self.answer_saved(),
                 () = at(self.timing.next_interval) => self.interval_passed(),
@@ -167,7 +163,7 @@ impl Daemon {
             self.timing.idle_since = None;
             return None;
         }
-        let newcomers = self.registry.newcomers() + self.registry.unanswered.len();
+        let newcomers = self.registry.pending.len() + self.registry.unanswered.len();
         if self.has_work() || newcomers > 0 {
             self.timing.idle_since = None;
             return None;

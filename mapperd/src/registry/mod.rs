@@ -13,7 +13,6 @@ use crate::config::accounts::Accounts;
 use app::{App, Lease};
 use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
-use mapper_host::enforce::Newcomer;
 use mapper_model::{AppId, AppName, CpuSet};
 use pending::{Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
@@ -38,8 +37,6 @@ pub(crate) struct Registry {
     pub(crate) apps: Vec<App>,
     /// Launches that wait for others that arrive with them.
     pub(crate) pending: Vec<Pending>,
-    /// Launches whose processes are on their way to where they can be confined.
-    pub(crate) entering: Vec<Newcomer>,
     /// Launches that are placed and wait to be saved.
     pub(crate) unanswered: Vec<Unanswered>,
     pub(crate) next_app: AppId,
@@ -55,7 +52,6 @@ impl Registry {
         Self {
             apps: Vec::new(),
             pending: Vec::new(),
-            entering: Vec::new(),
             unanswered: Vec::new(),
             next_app: AppId(1),
             left_alone: VecDeque::new(),
@@ -103,12 +99,6 @@ impl Registry {
         place.ok()
     }
 
-    pub(crate) fn add(&mut self, app: App) {
-        let before = |other: &App| other.record.id < app.record.id;
-        let place = self.apps.partition_point(before);
-        self.apps.insert(place, app);
-    }
-
     pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
         self.may_have_ended.remove(&id);
         Some(self.apps.remove(self.place(id)?))
@@ -151,27 +141,17 @@ impl Registry {
         }
     }
 
-    /// Whether a launch of this process has not been admitted yet.
     pub(crate) fn is_pending(&self, pid: u32) -> bool {
-        let mut entering = self.entering.iter();
         let mut pending = self.pending.iter();
         pending.any(|pending| pending.launch.request.pid == pid)
-            || entering.any(|newcomer| newcomer.first_process == pid)
-    }
-
-    /// How many launches have not been admitted yet.
-    pub(crate) fn newcomers(&self) -> usize {
-        self.pending.len() + self.entering.len()
     }
 
     /// How many applications and waiting launches count against a user's quota.
     pub(crate) fn count_of(&self, account: u32, accounts: &Accounts) -> usize {
         let apps = self.apps.iter().map(|app| app.record.requested_by());
-        let pending = self.pending.iter().map(|p| p.launch.peer.account);
-        let entering = self.entering.iter().map(|newcomer| newcomer.account);
-        let apps = apps.map(|uid| accounts.of(uid));
-        let accounts = apps.chain(pending).chain(entering);
-        accounts.filter(|of| *of == account).count()
+        let pending = self.pending.iter().map(|p| p.launch.peer.uid);
+        let uids = apps.chain(pending);
+        uids.filter(|uid| accounts.of(*uid) == account).count()
     }
 
     /// Those of these CPUs that no application holds.

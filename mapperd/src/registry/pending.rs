@@ -1,11 +1,10 @@
-//! A launch that waits for others, and then for the kernel.
+//! A launch that waits for others.
 
 use crate::config::peer::Peer;
 use crate::registry::provenance::Provenance;
 use crate::socket::message::Answer;
 use mapper_control::schema::{LaunchRequest, Partition, RuntimeChoice, Terms};
-use mapper_host::enforce::Newcomer;
-use mapper_model::{AppId, AppSpec, CpuSet};
+use mapper_model::{AppId, AppSpec};
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -34,15 +33,6 @@ pub(crate) struct Pending {
     pub(crate) launch: Launch,
     pub(crate) reply: oneshot::Sender<Answer>,
     pub(crate) since: Instant,
-}
-
-/// A launch whose process is on its way to where it can be confined.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) launch: Launch,
-    pub(crate) newcomer: Newcomer,
-    /// The mask that its process had before.
-    pub(crate) own_mask: Option<CpuSet>,
 }
 
 /// An application that was launched and placed, and whose launcher waits for the answer until it is saved.

@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page::Page;
-use crate::registry::pending::{Admitted, Launch, Prepared, Settlement};
+use crate::registry::pending::{Admitted, Launch, Settlement};
 use crate::requests::permit::{
     Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
 };
@@ -24,8 +24,8 @@ use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
 use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice};
 use mapper_control::{ErrorReply, PROTOCOL};
+use mapper_host::chain;
 use mapper_host::enforce::{Departure, Newcomer, ThreadMasks};
-use mapper_host::{HostError, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -159,47 +159,13 @@ fn check_partition(
     }
 }
 
-/// Checks a launch again that has waited, and gives it a number, before its process
-/// [enters](mapper_host::enforce::Membership::entry) where it can be confined.
-pub(crate) fn prepare(
-    launch: Launch,
-    registry: &mut Registry,
-    machine: &Machine,
-) -> Result<Prepared, ErrorReply> {
-    let (peer, pid) = (&launch.peer, launch.request.pid);
-    let threads = machine.proc.stat(pid).map(|stat| stat.threads);
-    check_threads(pid, threads.unwrap_or_default())?;
-    let own_mask = mask_of_launch(peer.pid, pid, registry, machine);
-    // Its process may have ended since it was checked, and its pid may be another's now, also another user's.
-    if has_ended(&launch.process) {
-        return Err(no_process(pid));
-    }
-    let newcomer = Newcomer {
-        app: registry.new_id(),
-        first_process: pid,
-        launcher: peer.pid,
-        account: peer.account,
-    };
-    Ok(Prepared {
-        launch,
-        newcomer,
-        own_mask,
-    })
-}
-
 /// Takes a launch under management. The next decision assigns its CPUs.
 pub(crate) fn admit(
-    prepared: Prepared,
-    entered: Result<(), HostError>,
+    launch: Launch,
     registry: &mut Registry,
     machine: &mut Machine,
     telemetry: &mut Telemetry,
 ) -> Result<Admitted, ErrorReply> {
-    let Prepared {
-        launch,
-        newcomer,
-        own_mask,
-    } = prepared;
     let (peer, request, process) = (launch.peer, launch.request, launch.process);
     let Settlement {
         mut spec,
@@ -208,25 +174,36 @@ pub(crate) fn admit(
         terms,
         provenance,
     } = launch.settlement;
-    let id = newcomer.app;
-    let admitted = machine.enforcer.admit(&newcomer, entered);
-    admitted.map_err(|error| internal(chain(&error)))?;
+    spec.name = registry.unique_name(spec.name);
     let page = match runtime {
-        _ if has_ended(&process) => Err(no_process(request.pid)),
-        RuntimeChoice::On => Page::create().map_or_else(
-            |error| Err(internal(error.to_string())),
-            |page| Ok(Some(page)),
-        ),
-        RuntimeChoice::Off => Ok(None),
+        RuntimeChoice::On => Some(Page::create().map_err(|error| internal(error.to_string()))?),
+        RuntimeChoice::Off => None,
     };
-    let page = page.inspect_err(|_| {
+    let threads = machine.proc.stat(request.pid).map(|stat| stat.threads);
+    check_threads(request.pid, threads.unwrap_or_default())?;
+    let own_mask = mask_of_launch(peer.pid, request.pid, registry, machine);
+    let id = registry.new_id();
+    let newcomer = Newcomer {
+        app: id,
+        first_process: request.pid,
+        launcher: peer.pid,
+        account: peer.account,
+    };
+    // The launch has waited since it was checked. If its process ended meanwhile, its pid may be another's now,
+    // also another user's.
+    if has_ended(&process) {
+        return Err(no_process(request.pid));
+    }
+    let admitted = machine.enforcer.admit(&newcomer);
+    admitted.map_err(|error| internal(chain(&error)))?;
+    if has_ended(&process) {
         let all = machine.enforcer.limit();
         let all = all.unwrap_or_else(|_| machine.usable.clone());
         if let Err(error) = machine.enforcer.release(id, &all, Departure::ForGood) {
             tracing::warn!(app = id.0, "release: {}", chain(&error));
         }
-    })?;
-    spec.name = registry.unique_name(spec.name);
+        return Err(no_process(request.pid));
+    }
     let most_cpus = most_cpus(request.pid, own_mask.as_ref(), registry, machine);
     if partition == Partition::Isolated
         && let Err(error) = machine.enforcer.isolate(id)
@@ -255,7 +232,7 @@ pub(crate) fn admit(
     let mut app = App::new(record, Lease::Held, watches);
     app.most_cpus = Some(most_cpus);
     app.page = page;
-    registry.add(app);
+    registry.apps.push(app);
     Ok(Admitted {
         id,
         terms,

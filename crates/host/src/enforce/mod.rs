@@ -98,28 +98,10 @@ pub trait Confine: fmt::Debug {
     }
 }
 
-/// Work for which the kernel may take a while. Any thread may do it.
-pub type KernelWork = Box<dyn FnOnce() -> Result<(), HostError> + Send>;
-
 /// Follows the processes of applications from their arrival to their release.
 pub trait Membership: fmt::Debug {
-    /// What has to be done before [`Membership::admit`], if anything.
-    fn entry(&self, _newcomer: &Newcomer) -> Option<KernelWork> {
-        None
-    }
-
-    /// Follows the processes of an application from here on; `entered` is the result of its [`Membership::entry`]. After an
-    /// error nothing is left behind.
-    fn admit(
-        &mut self,
-        newcomer: &Newcomer,
-        entered: Result<(), HostError>,
-    ) -> Result<(), HostError>;
-
-    /// What is left to do for applications that were released, if anything.
-    fn removal(&mut self) -> Option<KernelWork> {
-        None
-    }
+    /// Follows the processes of an application from here on. After an error nothing is left behind.
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
     /// Reads what a running program has now, and changes nothing; [`HostError::NotAdoptable`] if it cannot be adopted.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;

@@ -377,12 +377,7 @@ impl Confine for AffinityEnforcer {
 }
 
 impl Membership for AffinityEnforcer {
-    fn admit(
-        &mut self,
-        newcomer: &Newcomer,
-        entered: Result<(), HostError>,
-    ) -> Result<(), HostError> {
-        entered?;
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let first = self.proc.stat(newcomer.first_process)?;
         let (app, launcher) = (newcomer.app, newcomer.launcher);
         // Launched from within another application, it brings that one's mask along.

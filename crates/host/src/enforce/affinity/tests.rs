@@ -69,7 +69,7 @@ fn admitted(child: &Running) -> AffinityEnforcer {
         account: rustix::process::geteuid().as_raw(),
     };
     let mut enforcer = AffinityEnforcer::new().unwrap();
-    enforcer.admit(&newcomer, Ok(())).unwrap();
+    enforcer.admit(&newcomer).unwrap();
     enforcer
 }
 
@@ -180,7 +180,7 @@ fn applications_share_the_part_of_their_account_of_any_user() {
             launcher: u32::MAX,
             account: *account,
         };
-        enforcer.admit(&newcomer, Ok(())).unwrap();
+        enforcer.admit(&newcomer).unwrap();
     }
     enforcer.refresh().unwrap();
     // Each process takes as much as some threads, and its own thread.
@@ -308,7 +308,7 @@ fn threads_of_a_large_application_and_of_others_are_confined_however_often_its_c
         launcher: u32::MAX,
         account: 0,
     };
-    enforcer.admit(&newcomer, Ok(())).unwrap();
+    enforcer.admit(&newcomer).unwrap();
     enforcer.apply(other, &low).unwrap();
     // Its children were there before the enforcer.
     enforcer.full_look = true;
@@ -399,7 +399,7 @@ fn the_end_of_an_application_is_not_held_up_by_another_users_thousands_of_new_pr
             launcher: u32::MAX,
             account,
         };
-        enforcer.admit(&newcomer, Ok(())).unwrap();
+        enforcer.admit(&newcomer).unwrap();
     }
     enforcer.refresh().unwrap();
     let many = format!(

@@ -4,7 +4,6 @@ use super::files::{ALL_NODES, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
 use super::systemd::{Outstanding, UnitName};
-use crate::enforce::KernelWork;
 use crate::procfs::ProcFs;
 use crate::{HostError, chain};
 use mapper_model::{AppId, CpuSet};
@@ -13,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -23,9 +21,6 @@ pub(super) struct Groups {
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
     pub(super) left_over: Vec<AppId>,
-    /// Whose groups are empty and are to be removed; and those that could not be.
-    pub(super) ended: Vec<AppId>,
-    pub(super) not_removed: Arc<Mutex<Vec<AppId>>>,
     /// What is left of the interval to each account, in threads.
     pub(super) left: BTreeMap<u32, usize>,
 }
@@ -184,21 +179,17 @@ impl Groups {
         HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
     }
 
-    /// Leaves a group of ours to be removed, or gives it all CPUs if a process is left in it.
+    /// Removes a group of ours, or gives it all CPUs if a process is left in it.
     pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
-        match group.dir.is_populated() {
-            Ok(Populated::No) => {
-                self.ended.push(app);
-                // An empty group keeps its CPUs from those that are to be another's alone.
-                let shared = |group: &Group| matches!(group.partition, Partition::Member);
-                match self.apps.values().all(shared) {
-                    true => Ok(()),
-                    false => self.removal().map_or(Ok(()), |removal| removal()),
-                }
+        match self.root.remove_if_empty(&name_of(app)) {
+            Ok(Removed::Yes) => Ok(()),
+            // It is removed later.
+            Err(HostError::HeldUp(..)) => {
+                self.left_over.push(app);
+                Ok(())
             }
-            Err(error) if error.is_gone() => Ok(()),
             Err(error) => Err(error),
-            Ok(Populated::Yes) => {
+            Ok(Removed::StillPopulated) => {
                 self.left_over.push(app);
                 let memory = match group.memory {
                     Memory::Unbound => Ok(()),
@@ -212,29 +203,7 @@ impl Groups {
         }
     }
 
-    /// Removes the groups of those that ended.
-    pub(super) fn removal(&mut self) -> Option<KernelWork> {
-        let ended = std::mem::take(&mut self.ended);
-        if ended.is_empty() {
-            return None;
-        }
-        let (root, not_removed) = (self.root.clone(), Arc::clone(&self.not_removed));
-        Some(Box::new(move || {
-            let removed = |app: &AppId| root.remove_if_empty(&name_of(*app));
-            let left = ended.into_iter();
-            let left = left.filter(|app| !matches!(removed(app), Ok(Removed::Yes)));
-            let left: Vec<AppId> = left.collect();
-            let mut not_removed = not_removed.lock().unwrap_or_else(PoisonError::into_inner);
-            not_removed.extend(left);
-            Ok(())
-        }))
-    }
-
     pub(super) fn remove_left_over(&mut self) {
-        let not_removed = self.not_removed.lock();
-        let mut not_removed = not_removed.unwrap_or_else(PoisonError::into_inner);
-        self.left_over.append(&mut not_removed);
-        drop(not_removed);
         if self.root.changes().moves_wait() {
             return;
         }

@@ -32,7 +32,7 @@ const WRITE: OFlags = if cfg!(test) {
 };
 
 /// An open group. The path is for messages and for its name alone.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct GroupDir {
     dir: Arc<OwnedFd>,
     path: PathBuf,

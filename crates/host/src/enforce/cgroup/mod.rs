@@ -53,7 +53,7 @@ use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    HeldUp, Isolate, KernelWork, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
+    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
     ThreadMasks, Unfinished, Writer,
 };
 use crate::HostError;
@@ -63,7 +63,6 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 const DAEMON: &str = "daemon";
@@ -155,8 +154,6 @@ impl CgroupEnforcer {
             init,
             apps: BTreeMap::new(),
             left_over,
-            ended: Vec::new(),
-            not_removed: Arc::default(),
             left: BTreeMap::new(),
         };
         // An earlier daemon bound memory, which may still be on its way.
@@ -260,30 +257,15 @@ impl Confine for CgroupEnforcer {
 }
 
 impl Membership for CgroupEnforcer {
-    /// The kernel waits for some milliseconds before a process joins a group, with the lock of all groups held.
-    fn entry(&self, newcomer: &Newcomer) -> Option<KernelWork> {
-        let (root, name) = (self.groups.root.clone(), name_of(newcomer.app));
-        let process = newcomer.first_process;
-        Some(Box::new(move || root.make(&name)?.add_process(process)))
-    }
-
-    fn admit(
-        &mut self,
-        newcomer: &Newcomer,
-        entered: Result<(), HostError>,
-    ) -> Result<(), HostError> {
+    fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let name = name_of(newcomer.app);
-        let root = &self.groups.root;
-        let dir = match entered.and_then(|()| root.beneath(Path::new(&name))) {
-            Ok(dir) => dir,
-            Err(error) => {
-                let made = root.beneath(Path::new(&name)).is_ok();
-                if made && root.remove_tree(&name, 0).is_err() {
-                    self.groups.left_over.push(newcomer.app);
-                }
-                return Err(error);
+        let dir = self.groups.root.make(&name)?;
+        if let Err(error) = dir.add_process(newcomer.first_process) {
+            if self.groups.root.remove_tree(&name, 0).is_err() {
+                self.groups.left_over.push(newcomer.app);
             }
-        };
+            return Err(error);
+        }
         self.groups.apps.insert(
             newcomer.app,
             Group {
@@ -292,11 +274,6 @@ impl Membership for CgroupEnforcer {
             },
         );
         Ok(())
-    }
-
-    /// Takes the lock of all groups.
-    fn removal(&mut self) -> Option<KernelWork> {
-        self.groups.removal()
     }
 
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
@@ -543,10 +520,6 @@ impl Handover for CgroupEnforcer {
 
     fn finish(&mut self) {
         self.go_on_returning(usize::MAX);
-        if let Some(removal) = self.groups.removal() {
-            // What is left is removed by the next daemon.
-            let _ = removal();
-        }
     }
 
     fn take_up(&mut self, unfinished: &serde_json::Value) {

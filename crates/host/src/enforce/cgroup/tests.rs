@@ -69,13 +69,8 @@ impl Tree {
             launcher: 4710,
             account: 0,
         };
-        self.enter(&newcomer).unwrap();
+        self.enforcer.admit(&newcomer).unwrap();
         self.group(&of_app(app, ""), true);
-    }
-
-    fn enter(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
-        let entered = self.enforcer.entry(newcomer).unwrap()();
-        self.enforcer.admit(newcomer, entered)
     }
 
     pub(super) fn apply(&mut self, app: u64, cpus: &str) {
@@ -183,7 +178,7 @@ fn of_each_account_so_many_threads_are_listed_in_an_interval() {
             launcher: 4710,
             account,
         };
-        tree.enter(&newcomer).unwrap();
+        tree.enforcer.admit(&newcomer).unwrap();
         tree.group(&of_app(app, ""), true);
         tree.write(&of_app(app, "cgroup.threads"), &many);
     }
@@ -333,20 +328,19 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
         launcher: 4710,
         account: 0,
     };
-    let refused = tree.enter(&newcomer).unwrap_err();
+    let refused = tree.enforcer.admit(&newcomer).unwrap_err();
     refused.says(&["apps/app-2", "held up (write \"0\" to cpuset.mems)"]);
     assert!(!tree.path(&of_app(2, "")).exists());
     // The group of one that ends stays until it can be removed.
     tree.write(&of_app(1, "cgroup.events"), "populated 0\n");
     tree.release(1, Departure::ForGood).unwrap();
-    tree.enforcer.removal().unwrap()().unwrap();
     tree.enforcer.refresh().unwrap();
     assert_eq!(tree.enforcer.left_over(), [APP]);
     drop(held);
     while tree.enforcer.held_up().is_some() {
         std::thread::yield_now();
     }
-    tree.enter(&newcomer).unwrap();
+    tree.enforcer.admit(&newcomer).unwrap();
 }
 
 #[test]
