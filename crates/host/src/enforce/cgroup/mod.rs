@@ -44,7 +44,7 @@ use self::files::{
     ALL_NODES, MOST_GROUPS, collect_some, collect_tasks, group_number, groups_below, name_of,
 };
 use self::group::{Group, Groups, Init, Memory, Origin};
-use self::group_dir::{GroupDir, Populated};
+use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
 use self::moving::{Back, PROCESSES, Returned, Returning};
 use self::partition::Partitions;
@@ -261,7 +261,9 @@ impl Membership for CgroupEnforcer {
         let name = name_of(newcomer.app);
         let dir = self.groups.root.make(&name)?;
         if let Err(error) = dir.add_process(newcomer.first_process) {
-            if self.groups.root.remove_tree(&name, 0).is_err() {
+            // A process whose move the kernel holds up may be in it by now.
+            let removed = self.groups.root.remove_tree(&name, 0);
+            if !matches!(removed, Ok(Removed::Yes)) {
                 self.groups.left_over.push(newcomer.app);
             }
             return Err(error);
