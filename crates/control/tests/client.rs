@@ -37,9 +37,16 @@ fn request(runtime: RuntimeChoice) -> LaunchRequest {
 
 /// Connects to a daemon that gives this answer to everything, and asks for its status.
 fn status_error(answer: impl Fn() -> Answer + Send + Sync + 'static) -> ClientErrorKind {
+    status_error_within(PATIENCE, answer)
+}
+
+fn status_error_within(
+    patience: Duration,
+    answer: impl Fn() -> Answer + Send + Sync + 'static,
+) -> ClientErrorKind {
     let place = place();
     let _daemon = FakeDaemon::start(&place.socket, move |_| answer()).unwrap();
-    let mut client = Client::connect(&place.socket, Duration::from_millis(200)).unwrap();
+    let mut client = Client::connect(&place.socket, patience).unwrap();
     let error = client.status().unwrap_err();
     assert_eq!(error.socket, place.socket);
     assert!(
@@ -227,7 +234,7 @@ fn another_version_is_reported() {
 #[test]
 fn a_daemon_that_says_nothing_is_given_up_in_time() {
     let begun = Instant::now();
-    let kind = status_error(|| Answer::Silence);
+    let kind = status_error_within(Duration::from_millis(200), || Answer::Silence);
     assert!(matches!(kind, ClientErrorKind::TimedOut(_)), "{kind}");
     assert!(begun.elapsed() < Duration::from_secs(3));
     let kind = status_error(|| Answer::HangUp);
