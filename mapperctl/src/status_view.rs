@@ -90,7 +90,7 @@ fn promises(apps: &[AppStatus]) -> String {
 /// What a user runs stands together, under the user's name where there are several.
 fn applications(apps: &[AppStatus], width: Width) -> String {
     let mut apps: Vec<&AppStatus> = apps.iter().collect();
-    apps.sort_by_key(|app| app.uid);
+    apps.sort_by_key(|app| app.user());
     let cells = |app: &AppStatus| {
         let name = Cell::styled(app.name.as_str(), Style::new().bold());
         [name, cpus(app).into(), speed(app), state(app).into()]
@@ -113,9 +113,9 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
     let mut table = Table::new(columns).without_at_need(&["STATE"]);
     let mut above = None;
     for app in apps {
-        let user = match above.replace(app.uid) == Some(app.uid) {
+        let user = match above.replace(app.user()) == Some(app.user()) {
             true => String::new(),
-            false => users::name(app.uid),
+            false => users::name(app.user()),
         };
         let [name, cpus, speed, state] = cells(app);
         table.row([user.into(), name, cpus, speed, state], vec![]);
@@ -199,7 +199,9 @@ mod tests {
         let last = status.apps.len() - 1;
         status.apps[0].uid = 4_000_000_002;
         status.apps[1].uid = 4_000_000_001;
-        status.apps[last].uid = 4_000_000_001;
+        // As a subordinate uid of that user.
+        status.apps[last].uid = 4_000_000_003;
+        status.apps[last].account = Some(4_000_000_001);
         let lines = plain(&status);
         let starts: Vec<&str> = lines
             .lines()

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) fn are_several<'a>(apps: impl IntoIterator<Item = &'a AppStatus>) -> bool {
     let mut apps = apps.into_iter();
     let first = apps.next();
-    apps.any(|app| first.is_some_and(|first| first.uid != app.uid))
+    apps.any(|app| first.is_some_and(|first| first.user() != app.user()))
 }
 
 /// The name of a user; the number where it has none here.

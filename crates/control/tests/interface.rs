@@ -307,6 +307,7 @@ fn status() -> Status {
             name: name("fft"),
             pid: 7,
             uid: 1000,
+            account: Some(1001),
             command: "./fft".into(),
             state: "steady".into(),
             cpus: CpuSet::first(2),

@@ -60,7 +60,7 @@ impl Order {
             }
         }
         // Whatever the order, what a user runs stands together.
-        apps.sort_by_key(|app| app.uid);
+        apps.sort_by_key(|app| app.user());
         apps
     }
 }

@@ -224,7 +224,7 @@ fn draw_table(
             letter,
             Cell::from(harmless(app.name.as_str())),
             Cell::from(if several {
-                users::name(app.uid)
+                users::name(app.user())
             } else {
                 String::new()
             }),

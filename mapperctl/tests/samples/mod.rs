@@ -26,6 +26,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         name: AppName::new(name).unwrap(),
         pid: 4000 + u32::try_from(id).unwrap(),
         uid: 1000,
+        account: None,
         command: format!("./{name}"),
         state: "steady".into(),
         cpu_count: cpus.len(),

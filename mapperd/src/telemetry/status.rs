@@ -1,5 +1,6 @@
 //! The reply to `Status`, and the parts that it shares with `Explain`.
 
+use crate::config::accounts::{Accounts, is_privileged};
 use crate::config::settings::Settings;
 use crate::decider::Decider;
 use crate::machine::Machine;
@@ -32,7 +33,7 @@ pub(crate) fn status(
     let apps = registry.apps.iter();
     let apps = apps.map(|app| match permit.may_see(app.record.uid) {
         true => app_status(app, machine, decider),
-        false => outline(app),
+        false => outline(app, &machine.accounts),
     });
     Reply::Status(Box::new(Status {
         protocol: PROTOCOL,
@@ -113,7 +114,7 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
             }
             (None, None) => String::new(),
         },
-        ..outline(app)
+        ..outline(app, &machine.accounts)
     }
 }
 
@@ -142,14 +143,18 @@ pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<Partition
 
 /// What any user may see of an application: which it is, and what says how the machine is divided. `SECURITY.md` names
 /// the fields; the others are empty or have their default.
-fn outline(app: &App) -> AppStatus {
+fn outline(app: &App, accounts: &Accounts) -> AppStatus {
     let record = &app.record;
+    // What an operator adopted for somebody is still that user's.
+    let by = Some(record.requested_by()).filter(|by| !is_privileged(*by));
+    let account = accounts.of(by.unwrap_or(record.uid));
     let planned = record.planned.as_ref();
     AppStatus {
         id: record.id,
         name: record.spec.name.clone(),
         pid: record.first_process.pid,
         uid: record.uid,
+        account: Some(account).filter(|account| *account != record.uid),
         command: String::new(),
         state: AppStatus::OUTLINED.to_owned(),
         cpus: app.effective.clone(),
@@ -349,6 +354,7 @@ mod tests {
             name: "fft".parse().unwrap(),
             pid: 11,
             uid: 1000,
+            account: None,
             cpus: "0-3".parse().unwrap(),
             cpu_count: 4,
             borrowed: Some("3".parse().unwrap()),
@@ -373,7 +379,19 @@ mod tests {
             reasons: Vec::new(),
             sentence: String::new(),
         };
-        assert_eq!(outline(&filled()), shown);
+        assert_eq!(outline(&filled(), &Accounts::default()), shown);
+    }
+
+    #[test]
+    fn a_program_of_a_subordinate_uid_is_of_the_user_who_has_that() {
+        let etc = tempfile::tempdir().unwrap();
+        let files = [("subuid", "alice:1000:9\n"), ("passwd", "alice:x:77:77\n")];
+        for (name, text) in files {
+            std::fs::write(etc.path().join(name), text).unwrap();
+        }
+        let accounts = Accounts::read(etc.path());
+        let status = outline(&filled(), &accounts);
+        assert_eq!((status.uid, status.user()), (1000, 77));
     }
 
     #[test]

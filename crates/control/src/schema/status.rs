@@ -195,6 +195,9 @@ pub struct AppStatus {
     pub pid: u32,
     /// The user it runs as.
     pub uid: u32,
+    /// The user whom it counts for, if another: one runs as a subordinate uid in a user namespace, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<u32>,
     /// Its command line.
     pub command: String,
     /// What the policy does with it, in a word or two (`steady`, `exploring`), or `another user's`.
@@ -259,6 +262,11 @@ pub struct AppStatus {
 impl AppStatus {
     /// Its state where it is another user's.
     pub const OUTLINED: &str = "another user's";
+
+    /// The user whom it counts for.
+    pub fn user(&self) -> u32 {
+        self.account.unwrap_or(self.uid)
+    }
 }
 
 /// A performance with its unit.
