@@ -28,6 +28,12 @@ impl Module {
         address.wrapping_sub(self.start) < self.len
     }
 
+    /// Whether its file's name begins like this.
+    pub fn is_named(&self, beginning: &[u8]) -> bool {
+        let name = self.path.to_bytes().rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| name.starts_with(beginning))
+    }
+
     /// Whether it contains this code.
     pub fn is_this(&self) -> bool {
         self.contains(module_containing as *const () as usize)
@@ -89,6 +95,14 @@ pub fn next_definition(name: &CStr) -> Option<usize> {
             .extents(libc::PT_LOAD)
             .any(|extent| extent.contains(&own));
         None
+    })
+}
+
+/// `name` in the module at `address`, if that defines it for others.
+pub fn function_within(address: usize, name: &CStr) -> Option<usize> {
+    find_module(|view| {
+        view.span().filter(|span| span.contains(address))?;
+        view.tables()?.function(name)
     })
 }
 

@@ -14,6 +14,7 @@ mod forks;
 mod harness;
 mod inert;
 mod libomp_static;
+mod mkl;
 mod modules;
 mod newer_libomp;
 mod ompt;

@@ -46,6 +46,7 @@ mod kernel;
 mod kernel_state;
 mod liveness;
 mod member;
+mod mkl;
 mod os_thread;
 mod owner;
 mod pool;
