@@ -5,8 +5,7 @@ native code, so none of its pools is at work. A matrix product, or a fit that is
 threads with which it began.
 
 *What.* Only what is loaded. Where the shim adapts teams, OpenMP is left to it: a number set here would count as the
-program's own request. Under ``virtual`` that is libgomp, with the PyTorch that uses it; under ``follow`` all OpenMP;
-under both MKL on Intel's OpenMP, whose sparse solver may not have its number changed between two calls.
+program's own request. Under ``virtual`` that is libgomp, with the PyTorch that uses it; under ``follow`` all OpenMP.
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ from ._library import LIBRARY
 _JOBLIB = "LOKY_MAX_CPU_COUNT"
 
 
-def _is_adapted(pool: dict[str, Any], teams: str) -> bool:
-    """Whether the shim adapts the teams of this OpenMP runtime or BLAS."""
-    if pool["user_api"] == "blas":
-        return teams != "fixed" and pool["internal_api"] == "mkl" and pool.get("threading_layer") == "intel"
-    return teams == "follow" or (teams == "virtual" and pool["prefix"] == "libgomp")
+def _is_adapted(openmp: dict[str, Any], teams: str) -> bool:
+    """Whether the shim adapts the teams of this OpenMP runtime."""
+    return teams == "follow" or (teams == "virtual" and openmp["prefix"] == "libgomp")
 
 
 class Following:
@@ -76,7 +73,7 @@ class Following:
         # Not imported here: a module that is being imported has not all of its names yet.
         control: Any = sys.modules.get("threadpoolctl")
         if hasattr(control, "threadpool_limits"):
-            pools = [pool for pool in control.threadpool_info() if not _is_adapted(pool, teams)]
+            pools = [pool for pool in control.threadpool_info() if pool["user_api"] == "blas" or not _is_adapted(pool, teams)]
             for pool in pools:
                 self._names[pool["filepath"]] = pool["internal_api"]
             now = {pool["filepath"]: pool["num_threads"] for pool in pools}

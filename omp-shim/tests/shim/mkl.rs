@@ -58,7 +58,7 @@ fn mkl_has_a_thread_for_each_cpu_and_grows_again_after_it_had_one() {
 fn work_that_keeps_tables_for_its_threads_and_questions_of_the_program_get_mkls_own_number() {
     let with_mkl = WithMkl::new();
     let mut program = with_mkl.start();
-    for line in ["pardiso", "max"] {
+    for line in ["pardiso", "max", "made"] {
         assert_eq!(
             sizes_on(&mut program, line, &[6, 1, 3]),
             [4, 4, 4],

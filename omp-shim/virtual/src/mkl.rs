@@ -16,8 +16,8 @@
 //! *In the middle of a function* the answer may change. Intel documents that a call of `mkl_set_num_threads` has this
 //! effect on other threads, and BLAS and LAPACK of MKL 2026.2 stayed right with a new number every 300 µs.
 //!
-//! *Invariants.* The answer is never larger than MKL's own. The shim does not load MKL, and a module that has asked stays
-//! loaded. What is found of a module is kept: the list of modules is read at the first question of each.
+//! *Invariants.* The answer is never larger than MKL's own. The shim does not load MKL; a module that has asked is kept
+//! loaded, as what is found of it is kept: the list of modules is read at the first question of each.
 
 use core::ffi::{CStr, c_int};
 use core::mem::transmute;
@@ -25,6 +25,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use mapper_shim_core::elf::{self, Module};
+use mapper_shim_core::scope::Scope;
 use mapper_shim_core::shield::shielded;
 use mapper_shim_core::symbols::Symbol;
 use mapper_shim_core::{attachment, caller, environment, thread_state};
@@ -34,12 +35,21 @@ type Choice = unsafe extern "C" fn(c_int) -> c_int;
 
 const QUESTION: &CStr = c"mkl_serv_domain_get_max_threads";
 /// The kinds of work that keep nothing from one call to the next: `MKL_DOMAIN_BLAS` and `MKL_DOMAIN_LAPACK`.
+/// (LAPACK's functions that were translated from Fortran give an address in place of the kind: they keep MKL's number.)
 const LINEAR_ALGEBRA: [c_int; 2] = [1, 5];
 /// By which a user chooses the number. (MKL reads `MKL_DYNAMIC` and `MKL_CBWR`, and says what holds.)
 const CHOICES: [&CStr; 2] = [c"MKL_NUM_THREADS", c"MKL_DOMAIN_NUM_THREADS"];
 /// What `MKL_CBWR_Get` answers to this, if results need not be reproducible.
 const ALL_OF_CBWR: c_int = -1;
 const CBWR_OFF: c_int = 1;
+
+/// MKL's modules whose functions the program calls: what they ask is what the program asks.
+const INTERFACES: [&[u8]; 4] = [
+    b"libmkl_intel_lp64",
+    b"libmkl_intel_ilp64",
+    b"libmkl_gf_",
+    b"libmkl_rt",
+];
 
 /// What is known of a module that has asked.
 struct Asker {
@@ -58,7 +68,7 @@ struct Mkl {
 }
 
 /// Those that asked so far, in no order; null where there is none yet.
-static ASKERS: [AtomicPtr<Asker>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
+static ASKERS: [AtomicPtr<Asker>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
 
 /// How many threads MKL is to use for that kind of work. Safety: as MKL calls it.
 #[cfg_attr(not(miri), unsafe(no_mangle))]
@@ -71,15 +81,27 @@ unsafe extern "C" fn mkl_serv_domain_get_max_threads(domain: c_int) -> c_int {
     )
 }
 
-unsafe extern "C" fn answer(domain: c_int, from: usize) -> c_int {
+/// Some functions of MKL read all of the register.
+unsafe extern "C" fn answer(domain: c_int, from: usize) -> u64 {
+    // SAFETY: as MKL calls it.
+    let size = unsafe { size(domain, from) };
+    u64::from(size.cast_unsigned())
+}
+
+/// Safety: as MKL calls it.
+unsafe fn size(domain: c_int, from: usize) -> c_int {
     let known = ASKERS.iter().map_while(|cell| {
         // SAFETY: only leaked boxes are stored there.
         unsafe { cell.load(Ordering::Acquire).as_ref() }
     });
     let mut known = known.filter(|asker| asker.module.contains(from));
     let Some(asker) = known.next().or_else(|| shielded(|| meet(from))) else {
-        // There is no MKL.
-        return 1;
+        // Code that is in no module, say: it has been compiled just now.
+        let real = shielded(|| elf::next_definition(QUESTION));
+        // SAFETY: as below. Without MKL nobody asks.
+        return real.map_or(1, |real| unsafe {
+            transmute::<usize, Choice>(real)(domain)
+        });
     };
     // SAFETY: MKL's function of that name has this type.
     let size = unsafe { (asker.real)(domain) };
@@ -95,17 +117,28 @@ fn meet(from: usize) -> Option<&'static Asker> {
     // MKL that is linked into a library asks itself.
     let real = elf::function_within(from, QUESTION).or_else(|| elf::next_definition(QUESTION))?;
     let library = elf::module_containing(real)?;
-    let may_be_lowered =
-        module.is_named(b"libmkl_") && library.is_named(b"libmkl_intel_thread") && !is_chosen();
+    for kept in [&module, &library] {
+        // The program itself has no name, and is not unloaded.
+        let _ = Scope::of_library(kept);
+    }
+    let is_interface = INTERFACES.iter().any(|name| module.is_named(name));
+    let may_be_lowered = module.is_named(b"libmkl_")
+        && !is_interface
+        && library.is_named(b"libmkl_intel_thread")
+        && !is_chosen();
     let mkl = may_be_lowered.then(|| Mkl::find(real)).flatten();
     // SAFETY: functions of that name have this type.
     let real = unsafe { transmute::<usize, Choice>(real) };
     let asker = Box::into_raw(Box::new(Asker { module, real, mkl }));
-    // A ninth one is met anew each time, and never freed.
-    let _ = ASKERS.iter().find(|cell| {
+    let stored = ASKERS.iter().any(|cell| {
         cell.compare_exchange(null_mut(), asker, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     });
+    if !stored {
+        // SAFETY: nobody else has seen it.
+        drop(unsafe { Box::from_raw(asker) });
+        return None;
+    }
     // SAFETY: just leaked.
     Some(unsafe { &*asker })
 }
