@@ -16,7 +16,9 @@ const DOUBT: f64 = 2.0;
 const IN_DOUBT: f64 = 0.05;
 /// A power below which fewer CPUs are better. Where that ends is not known: the next trial is of fewer still.
 const PEAK: f64 = -0.05;
-/// Logarithm of how far two counts are apart that show a slope and between which a curve may bend, and the power from which it does not.
+/// Logarithm of how far two counts are apart that show a slope.
+const APART: f64 = 0.1;
+/// Logarithm of how far two counts are apart between which a curve may bend, and the power from which it does not.
 const WIDE: f64 = 0.2;
 const STRAIGHT: f64 = 0.8;
 
@@ -146,11 +148,15 @@ impl Outlook {
             _ => expected.power,
         };
         let first = knots[0];
-        // Between two counts that are close together there is noise: the slope is that to one further away, if there is.
-        let apart = |k: &&Knot| k.ln_cpus - first.ln_cpus > WIDE;
         let others = &knots[1..];
-        let second = others.iter().find(apart).or(others.last());
-        let slope = second.map(|second| (second, power(first, *second)));
+        let beyond = |least: f64| {
+            let beyond = |k: &&Knot| k.ln_cpus - first.ln_cpus > least;
+            let second = others.iter().find(beyond).or(others.last());
+            second.map(|second| (second, power(first, *second)))
+        };
+        // Between two counts that are close together noise hides how it falls.
+        let falls = beyond(WIDE).filter(|(_, slope)| *slope <= PEAK);
+        let slope = falls.or_else(|| beyond(APART));
         let [near, near_error, near_at_best, reach] = match slope {
             Some((second, slope)) if slope > PEAK => {
                 let near = slope.clamp(expected.least, expected.below);
