@@ -145,7 +145,7 @@ pub(crate) fn partition_status(app: &App, machine: &Machine) -> Option<Partition
 /// the fields; the others are empty or have their default.
 fn outline(app: &App, accounts: &Accounts) -> AppStatus {
     let record = &app.record;
-    // What an operator adopted for somebody is still that user's.
+    // A program that root adopted still counts for the user who runs it.
     let by = Some(record.requested_by()).filter(|by| !is_privileged(*by));
     let account = accounts.of(by.unwrap_or(record.uid));
     let planned = record.planned.as_ref();

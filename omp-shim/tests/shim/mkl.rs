@@ -1,4 +1,4 @@
-//! MKL has as many threads for linear algebra as the program has CPUs, unless somebody chose a number.
+//! MKL has as many threads for linear algebra as the program has CPUs, unless the user or the program chose a number.
 
 use mapper_abi::TeamMode;
 

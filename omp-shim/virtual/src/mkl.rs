@@ -83,7 +83,7 @@ unsafe extern "C" fn mkl_serv_domain_get_max_threads(domain: c_int) -> c_int {
 
 /// Some functions of MKL read all of the register.
 unsafe extern "C" fn answer(domain: c_int, from: usize) -> u64 {
-    // SAFETY: as MKL calls it.
+    // SAFETY: what MKL gave is passed on.
     let size = unsafe { size(domain, from) };
     u64::from(size.cast_unsigned())
 }
@@ -97,7 +97,7 @@ unsafe fn size(domain: c_int, from: usize) -> c_int {
     let mut known = known.filter(|asker| asker.module.contains(from));
     let Some(asker) = known.next().or_else(|| shielded(|| meet(from))) else {
         // Code that is in no module, say: it has been compiled just now.
-        let real = shielded(|| elf::next_definition(QUESTION));
+        let real = shielded(|| asked_by(from));
         // SAFETY: as below. Without MKL nobody asks.
         return real.map_or(1, |real| unsafe {
             transmute::<usize, Choice>(real)(domain)
@@ -111,11 +111,15 @@ unsafe fn size(domain: c_int, from: usize) -> c_int {
     }
 }
 
+/// MKL's function that this code asks. MKL that is linked into a library asks itself.
+fn asked_by(from: usize) -> Option<usize> {
+    elf::function_within(from, QUESTION).or_else(|| elf::next_definition(QUESTION))
+}
+
 #[cold]
 fn meet(from: usize) -> Option<&'static Asker> {
     let module = elf::module_containing(from)?;
-    // MKL that is linked into a library asks itself.
-    let real = elf::function_within(from, QUESTION).or_else(|| elf::next_definition(QUESTION))?;
+    let real = asked_by(from)?;
     let library = elf::module_containing(real)?;
     for kept in [&module, &library] {
         // The program itself has no name, and is not unloaded.
