@@ -75,7 +75,7 @@ pub fn examine() -> Vec<Finding> {
         proc: "/proc".into(),
     };
     let groups = control_groups();
-    let place = delegation(groups.condition);
+    let place = delegation(groups.condition, &places);
     let mut findings = vec![topology(), groups, place];
     findings.extend(hardware_counters());
     findings.extend([
@@ -134,9 +134,9 @@ fn control_groups() -> Finding {
     Finding::limited(what, seen, remedy)
 }
 
-fn delegation(groups: Condition) -> Finding {
+fn delegation(groups: Condition, places: &Places) -> Finding {
     match cgroup::find_root() {
-        Ok(root) => Finding::good("place for groups", root.display().to_string()),
+        Ok(root) => place(&root, places),
         Err(error) => Finding::missing(
             "place for groups",
             chain(&error),
@@ -150,6 +150,32 @@ fn delegation(groups: Condition) -> Finding {
                 }
             },
         ),
+    }
+}
+
+/// Unless the file system is mounted with `favordynmods`, each move of a process into another group waits until all CPUs
+/// have passed through the kernel (an RCU grace period).
+fn place(root: &Path, places: &Places) -> Finding {
+    const FAST: &str = "favordynmods";
+    let what = "place for groups";
+    let mounts = read_small(&places.proc.join("self/mounts")).unwrap_or_default();
+    let features = read_small(&places.sys.join("kernel/cgroup/features")).unwrap_or_default();
+    let options = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (kind, options) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then_some(options)
+    });
+    let is_fast = options.is_some_and(|options| options.split(',').any(|option| option == FAST));
+    match !is_fast && features.lines().any(|feature| feature == FAST) {
+        true => Finding::limited(
+            what,
+            format!(
+                "{}; each launch waits for the kernel, often 20 ms",
+                root.display()
+            ),
+            "mount -o remount,favordynmods /sys/fs/cgroup, as mapperd.service does when it starts",
+        ),
+        false => Finding::good(what, root.display().to_string()),
     }
 }
 
@@ -315,12 +341,39 @@ mod tests {
             (Condition::Limited, false),
             (Condition::Missing, false),
         ] {
-            let found = delegation(groups);
+            let (places, _dir) = machine(&[]);
+            let found = delegation(groups, &places);
             let expected = advised && found.condition == Condition::Missing;
             let message = found.remedy.contains("systemctl start");
             assert_eq!(message, expected, "{groups:?}: {found:?}");
         }
     }
+
+    #[test]
+    fn groups_that_are_slow_to_change_are_reported_where_the_kernel_can_be_faster() {
+        let features = ("sys/kernel/cgroup/features", "nsdelegate\nfavordynmods\n");
+        let mounts = |options| {
+            let mounts =
+                format!("proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 {options} 0 0\n");
+            ("proc/self/mounts", mounts)
+        };
+        let (slow, fast) = (
+            mounts("rw,nsdelegate"),
+            mounts("rw,nsdelegate,favordynmods"),
+        );
+        let [slow, fast] = [&slow, &fast].map(|(file, mounts)| (*file, &mounts[..]));
+        for (files, condition) in [
+            (&[slow, features][..], Condition::Limited),
+            (&[fast, features], Condition::Good),
+            // Before Linux 6.0.
+            (&[slow], Condition::Good),
+        ] {
+            let (places, _dir) = machine(files);
+            let finding = place(Path::new("/sys/fs/cgroup/here"), &places);
+            assert_eq!(finding.condition, condition, "{finding:?}");
+        }
+    }
+
     fn machine(files: &[(&str, &str)]) -> (Places, tempfile::TempDir) {
         let dir = crate::procfs::fake_files(files);
         let places = Places {

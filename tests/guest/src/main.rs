@@ -49,6 +49,7 @@ macro_rules! tests {
 const TESTS: &[Test] = tests![
     service::the_service_starts_and_says_so,
     service::the_service_is_confined_to_what_it_needs,
+    service::the_service_has_the_kernel_move_processes_at_once_and_keeps_the_mounts_options,
     service::the_journal_has_structured_fields,
     service::a_launch_is_one_entry_in_the_span_of_its_interval,
     service::the_groups_place_is_delegated_and_the_daemon_is_elsewhere,

@@ -79,6 +79,18 @@ pub(crate) fn the_service_is_confined_to_what_it_needs() -> Result<()> {
     Ok(())
 }
 
+pub(crate) fn the_service_has_the_kernel_move_processes_at_once_and_keeps_the_mounts_options()
+-> Result<()> {
+    let mounts = kernel::read("/proc/self/mounts")?;
+    let mut groups = mounts.lines().filter(|line| line.contains(" cgroup2 "));
+    let mount = groups.next().context("no control groups")?;
+    // The last two are systemd's.
+    for option in ["favordynmods", "nsdelegate", "memory_recursiveprot"] {
+        ensure!(mount.contains(option), "no {option}: {mount}");
+    }
+    Ok(())
+}
+
 pub(crate) fn the_journal_has_structured_fields() -> Result<()> {
     let text = output_of(Command::new("journalctl").args([
         "--no-pager",
