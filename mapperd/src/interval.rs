@@ -80,7 +80,7 @@ pub(crate) fn pass(
     }
     account(&observation, &floors, registry, decider);
     if may_be_enforced(&plan, &observation, decider, telemetry) {
-        enforce(&plan, registry, machine, decider, telemetry);
+        enforce(&plan, &observation, registry, machine, decider, telemetry);
         // For arrivals and departures the caller saves.
         if trigger == Trigger::Interval && !plan.actions.is_empty() {
             store.save(Ending::Running, registry, machine, decider);

@@ -8,17 +8,21 @@ use crate::registry::page;
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Trouble;
 use mapper_host::chain;
-use mapper_model::{Action, AppId, CpuSet, NodeId, Plan, PlannedApp};
+use mapper_model::{Action, AppId, CpuSet, NodeId, Observation, Plan, PlannedApp, Sharing};
 use std::collections::BTreeSet;
 
 /// Enforces a plan: first every change of CPUs in the plan's order, then memory, which the kernel moves slowly.
 pub(crate) fn enforce(
     plan: &Plan,
+    observation: &Observation,
     registry: &mut Registry,
     machine: &mut Machine,
     decider: &Decider,
     telemetry: &mut Telemetry,
 ) {
+    if plan.apps.iter().any(has_others_cpus) {
+        weigh(observation, machine);
+    }
     for action in &plan.actions {
         set_cpus(action, machine, telemetry);
     }
@@ -55,6 +59,21 @@ pub(crate) fn enforce(
         app.record.planned = Some(planned.clone());
         app.record.standing = Standing::Managed;
         log_mismatch(app);
+    }
+}
+
+fn has_others_cpus(planned: &PlannedApp) -> bool {
+    planned.share.sharing != Sharing::Exclusive || !planned.loan.is_none()
+}
+
+fn weigh(observation: &Observation, machine: &mut Machine) {
+    for observed in &observation.apps {
+        match machine.enforcer.weigh(observed.app, observed.spec.weight) {
+            Err(error) if !error.is_gone() => {
+                tracing::debug!(app = observed.app.0, "not weighed: {}", chain(&error));
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! What changes around the applications: CPUs, limits, sets written by others.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mapper_model::CpuSet;
 use nix::sys::signal::Signal;
 
 use crate::application::{Application, Runtime, launch};
-use crate::daemon::{APPS_UNIT, output_of, status, status_of, systemctl};
+use crate::daemon::{APPS_UNIT, app_groups, apps_group, output_of, status, status_of, systemctl};
 use crate::kernel::{self, online_cpus, wait_for};
 use crate::users::User;
 
@@ -74,6 +76,62 @@ pub(crate) fn cpus_that_go_offline_are_left_and_taken_again() -> Result<()> {
         // Those that are online stay so.
         let _ = set_online(cpu, true);
     }
+    outcome
+}
+
+/// One has eight processes that compute, the other one. By threads it would have a ninth.
+pub(crate) fn programs_that_share_a_cpu_have_it_in_equal_parts_whatever_processes_they_have()
+-> Result<()> {
+    const COMPUTES: &str = "while :; do :; done";
+    let many = format!("for i in 1 2 3 4 5 6 7 8; do ({COMPUTES}) & done; wait");
+    let all = online_cpus()?;
+    systemctl(&["set-property", "--runtime", APPS_UNIT, "AllowedCPUs=3"])?;
+    let mut launchers = Vec::new();
+    let outcome = (|| {
+        let mut groups = Vec::new();
+        for (name, script) in [("one", COMPUTES), ("many", &many)] {
+            let mut launcher = launch(User::Alice, &["--name", name], &["sh", "-c", script])?;
+            launchers.push(launcher.spawn().context("mapper-launch")?);
+            let app = wait_for("it to be managed", || status_of(name))?;
+            groups.push(apps_group()?.join(format!("app-{}", app["id"])));
+        }
+        let used_us = || -> Result<Vec<u64>> {
+            let used = groups.iter().map(|group| {
+                let stat = kernel::read(group.join("cpu.stat"))?;
+                let used = stat
+                    .lines()
+                    .find_map(|line| line.strip_prefix("usage_usec "));
+                used.context("no CPU time")?.parse().context("CPU time")
+            });
+            used.collect()
+        };
+        wait_for("eight processes", || {
+            let members = kernel::read(groups[1].join("cgroup.procs"))?;
+            ensure!(members.lines().count() >= 9, "it has {members}");
+            Ok(())
+        })?;
+        let before = used_us()?;
+        sleep(Duration::from_secs(4));
+        let [one, many] = [0, 1].map(|app| used_us().map(|now| now[app] - before[app]));
+        let (one, many) = (one?, many?);
+        for group in &groups {
+            fs::write(group.join("cgroup.kill"), "1").context("end it")?;
+        }
+        ensure!(
+            3 * one >= many && 3 * many >= one,
+            "they used {one} and {many} µs"
+        );
+        Ok(())
+    })();
+    for group in app_groups()? {
+        let _ = fs::write(group.join("cgroup.kill"), "1");
+    }
+    for mut launcher in launchers {
+        let _ = launcher.kill();
+        let _ = launcher.wait();
+    }
+    let everything = format!("AllowedCPUs={all}");
+    systemctl(&["set-property", "--runtime", APPS_UNIT, &everything])?;
     outcome
 }
 

@@ -16,7 +16,7 @@ mod standing;
 pub(crate) mod tree;
 
 use crate::{HostError, Missing};
-use mapper_model::{AppId, CpuSet, NodeId, ThreadId};
+use mapper_model::{AppId, CpuSet, NodeId, ThreadId, Weight};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -91,6 +91,12 @@ pub trait Confine: fmt::Debug {
 
     /// The CPUs in force for an application.
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError>;
+
+    /// Has the kernel divide CPUs that several applications have by these weights, whatever threads each has, where it can
+    /// divide by application.
+    fn weigh(&mut self, _app: AppId, _weight: Weight) -> Result<(), HostError> {
+        Ok(())
+    }
 
     /// The CPUs that another program has set for an application since the last [`Confine::apply`].
     fn set_by_others(&mut self, _app: AppId) -> Option<ForeignSet> {

@@ -103,6 +103,15 @@ fn an_adopted_group_is_confined_in_place_and_gets_back_what_it_had() {
 }
 
 #[test]
+fn what_is_adopted_in_place_keeps_its_weight_among_its_neighbours() {
+    let mut tree = Tree::with_a_job(Init::Other);
+    tree.adopt(&group(JOB, None)).unwrap();
+    let weight = Weight::new(3.0).unwrap();
+    tree.enforcer.weigh(APP, weight).unwrap();
+    assert_eq!(tree.read(&format!("{JOB}/cpu.weight")), "100\n");
+}
+
+#[test]
 fn a_group_that_had_no_set_gets_all_cpus_back() {
     let mut tree = Tree::with_a_job(Init::Other);
     tree.write(JOB_CPUS, "\n");

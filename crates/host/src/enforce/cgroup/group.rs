@@ -44,6 +44,8 @@ pub(super) struct Group {
     /// The memory nodes that it is to have once no change is held up.
     pub(super) nodes_due: Option<CpuSet>,
     pub(super) partition: Partition,
+    /// What was last written to `cpu.weight`.
+    pub(super) weight: Option<u32>,
     /// Whose part of an interval it takes.
     pub(super) account: u32,
 }
@@ -60,6 +62,7 @@ impl Group {
             memory: Memory::Unbound,
             nodes_due: None,
             partition: Partition::Member,
+            weight: None,
         }
     }
 

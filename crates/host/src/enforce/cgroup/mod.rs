@@ -49,16 +49,16 @@ use self::isolation::{Isolation, Partition};
 use self::moving::{Back, PROCESSES, Returned, Returning};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
-use self::root::{CGROUP2_MAGIC, hand_down_cpuset, missing};
+use self::root::{CGROUP2_MAGIC, hand_down_cpu, hand_down_cpuset, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
     HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
     ThreadMasks, Unfinished, Writer,
 };
-use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
-use mapper_model::{AppId, CpuId, CpuSet, NodeId};
+use crate::{HostError, chain};
+use mapper_model::{AppId, CpuId, CpuSet, NodeId, Weight};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -139,6 +139,12 @@ impl CgroupEnforcer {
             let daemon = root.make_or_open(DAEMON)?;
             daemon.write("cgroup.procs", &own_pid.to_string())?;
         }
+        if let Err(error) = hand_down_cpu(&root) {
+            tracing::info!(
+                "programs that share CPUs have them by thread, not by program: {}",
+                chain(&error)
+            );
+        }
         hand_down_cpuset(&root)?;
         // The groups of an earlier daemon keep what they have until they are taken over.
         let numbers = root.names_below();
@@ -173,6 +179,11 @@ impl CgroupEnforcer {
             groups,
         })
     }
+}
+
+/// The kernel takes whole numbers from 1 to 10,000. Programs of a user who has many weigh much less than 1.
+fn cpu_weight(weight: Weight) -> u32 {
+    (1000.0 * weight.get()).round().clamp(1.0, 10_000.0) as u32
 }
 
 impl Enforcer for CgroupEnforcer {
@@ -235,6 +246,21 @@ impl Confine for CgroupEnforcer {
                 }
             }
             effective => effective,
+        }
+    }
+
+    /// What was adopted in place keeps the weight among its neighbours.
+    fn weigh(&mut self, app: AppId, weight: Weight) -> Result<(), HostError> {
+        let group = self.groups.get_mut(app)?;
+        let weight = cpu_weight(weight);
+        if group.origin.place().is_some() || group.weight == Some(weight) {
+            return Ok(());
+        }
+        group.weight = Some(weight);
+        match group.dir.write("cpu.weight", &weight.to_string()) {
+            // The controller was not handed down.
+            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(()),
+            written => written,
         }
     }
 

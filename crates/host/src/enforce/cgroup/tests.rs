@@ -100,6 +100,7 @@ fn fake_group(path: &Path, populated: bool) {
         ("cpuset.mems.effective", "0-3\n"),
         (EXCLUSIVE, "\n"),
         (PARTITION, "member\n"),
+        ("cpu.weight", "100\n"),
         ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n"),
     ] {
         if !path.join(name).exists() {
@@ -147,6 +148,25 @@ fn a_newcomer_gets_a_group_with_its_process_and_its_cpus() {
     assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3,6");
     tree.write(&of_app(1, "cpuset.cpus.effective"), "2-3\n");
     assert_eq!(tree.enforcer.effective(APP).unwrap().to_string(), "2-3");
+}
+
+#[test]
+fn an_application_gets_its_weight_where_the_kernel_divides_by_group() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let file = of_app(1, "cpu.weight");
+    let weigh = |tree: &mut Tree, weight| {
+        let weight = Weight::new(weight).unwrap();
+        tree.enforcer.weigh(APP, weight).unwrap();
+        tree.read(&file)
+    };
+    assert_eq!(weigh(&mut tree, 0.025), "25");
+    assert_eq!(weigh(&mut tree, 100.0), "10000");
+    // It is written once, and no error where the controller is not handed down.
+    tree.write(&of_app(1, "cpu.weight"), "7\n");
+    assert_eq!(weigh(&mut tree, 100.0), "7\n");
+    fs::remove_file(tree.path(&of_app(1, "cpu.weight"))).unwrap();
+    tree.enforcer.weigh(APP, Weight::default()).unwrap();
 }
 
 #[test]
