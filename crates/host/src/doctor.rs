@@ -75,8 +75,10 @@ pub fn examine() -> Vec<Finding> {
         proc: "/proc".into(),
     };
     let groups = control_groups();
-    let place = delegation(groups.condition, &places);
+    let place = delegation(groups.condition);
+    let has_place = place.condition == Condition::Good;
     let mut findings = vec![topology(), groups, place];
+    findings.extend(moves_between_groups(&places).filter(|_| has_place));
     findings.extend(hardware_counters());
     findings.extend([
         paranoid_level(&places),
@@ -134,9 +136,9 @@ fn control_groups() -> Finding {
     Finding::limited(what, seen, remedy)
 }
 
-fn delegation(groups: Condition, places: &Places) -> Finding {
+fn delegation(groups: Condition) -> Finding {
     match cgroup::find_root() {
-        Ok(root) => place(&root, places),
+        Ok(root) => Finding::good("place for groups", root.display().to_string()),
         Err(error) => Finding::missing(
             "place for groups",
             chain(&error),
@@ -154,29 +156,33 @@ fn delegation(groups: Condition, places: &Places) -> Finding {
 }
 
 /// Unless the file system is mounted with `favordynmods`, each move of a process into another group waits until all CPUs
-/// have passed through the kernel (an RCU grace period).
-fn place(root: &Path, places: &Places) -> Finding {
+/// have passed through the kernel (an RCU grace period). `None` where nothing can be or has to be done.
+fn moves_between_groups(places: &Places) -> Option<Finding> {
     const FAST: &str = "favordynmods";
-    let what = "place for groups";
-    let mounts = read_small(&places.proc.join("self/mounts")).unwrap_or_default();
-    let features = read_small(&places.sys.join("kernel/cgroup/features")).unwrap_or_default();
+    /// Of the first control group namespace; the option is ignored in others.
+    const FIRST: &str = "cgroup:[4026531835]";
+    let what = "moves between groups";
+    let mounts = read_small(&places.proc.join("self/mounts")).ok()?;
     let options = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(2);
         let (kind, options) = (fields.next()?, fields.next()?);
         (kind == "cgroup2").then_some(options)
-    });
-    let is_fast = options.is_some_and(|options| options.split(',').any(|option| option == FAST));
-    match !is_fast && features.lines().any(|feature| feature == FAST) {
-        true => Finding::limited(
-            what,
-            format!(
-                "{}; each launch waits for the kernel, often 20 ms",
-                root.display()
-            ),
-            "mount -o remount,favordynmods /sys/fs/cgroup, as mapperd.service does when it starts",
-        ),
-        false => Finding::good(what, root.display().to_string()),
+    })?;
+    if options.split(',').any(|option| option == FAST) {
+        return Some(Finding::good(what, FAST));
     }
+    let namespace = std::fs::read_link(places.proc.join("self/ns/cgroup")).ok()?;
+    // Before Linux 6.0 there is no such option, and moves do not wait.
+    let features = read_small(&places.sys.join("kernel/cgroup/features")).ok()?;
+    let can_be = features.lines().any(|feature| feature == FAST);
+    (can_be && namespace == Path::new(FIRST)).then(|| {
+        Finding::limited(
+            what,
+            "each launch waits for the kernel, often 20 ms",
+            "as root: mount -o remount,favordynmods /sys/fs/cgroup; mapperd.service does so when it starts, \
+             cgroup_favordynmods=1 on the kernel's command line for good",
+        )
+    })
 }
 
 fn hardware_counters() -> Vec<Finding> {
@@ -341,8 +347,7 @@ mod tests {
             (Condition::Limited, false),
             (Condition::Missing, false),
         ] {
-            let (places, _dir) = machine(&[]);
-            let found = delegation(groups, &places);
+            let found = delegation(groups);
             let expected = advised && found.condition == Condition::Missing;
             let message = found.remedy.contains("systemctl start");
             assert_eq!(message, expected, "{groups:?}: {found:?}");
@@ -362,16 +367,19 @@ mod tests {
             mounts("rw,nsdelegate,favordynmods"),
         );
         let [slow, fast] = [&slow, &fast].map(|(file, mounts)| (*file, &mounts[..]));
-        for (files, condition) in [
-            (&[slow, features][..], Condition::Limited),
-            (&[fast, features], Condition::Good),
-            // Before Linux 6.0.
-            (&[slow], Condition::Good),
-        ] {
+        let found = |files: &[(&str, &str)], namespace: &str| {
             let (places, _dir) = machine(files);
-            let finding = place(Path::new("/sys/fs/cgroup/here"), &places);
-            assert_eq!(finding.condition, condition, "{finding:?}");
-        }
+            let own = places.proc.join("self/ns");
+            std::fs::create_dir_all(&own).unwrap();
+            std::os::unix::fs::symlink(namespace, own.join("cgroup")).unwrap();
+            moves_between_groups(&places).map(|finding| finding.condition)
+        };
+        let (first, another) = ("cgroup:[4026531835]", "cgroup:[4026532100]");
+        assert_eq!(found(&[slow, features], first), Some(Condition::Limited));
+        assert_eq!(found(&[fast, features], first), Some(Condition::Good));
+        assert_eq!(found(&[slow, features], another), None);
+        assert_eq!(found(&[slow], first), None, "before Linux 6.0");
+        assert_eq!(found(&[features], first), None, "no control groups");
     }
 
     fn machine(files: &[(&str, &str)]) -> (Places, tempfile::TempDir) {

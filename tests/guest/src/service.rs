@@ -85,7 +85,14 @@ pub(crate) fn the_service_has_the_kernel_move_processes_at_once_and_keeps_the_mo
     let mut groups = mounts.lines().filter(|line| line.contains(" cgroup2 "));
     let mount = groups.next().context("no control groups")?;
     // The last two are systemd's.
-    for option in ["favordynmods", "nsdelegate", "memory_recursiveprot"] {
+    for option in [
+        "favordynmods",
+        "nosuid",
+        "nodev",
+        "noexec",
+        "nsdelegate",
+        "memory_recursiveprot",
+    ] {
         ensure!(mount.contains(option), "no {option}: {mount}");
     }
     Ok(())
