@@ -30,6 +30,11 @@ impl Default for Qos {
     }
 }
 
+impl Weight {
+    /// The largest.
+    pub const MOST: Self = Self(100.0);
+}
+
 impl Default for Weight {
     fn default() -> Self {
         Self(1.0)

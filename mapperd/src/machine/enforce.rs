@@ -8,7 +8,9 @@ use crate::registry::page;
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Trouble;
 use mapper_host::chain;
-use mapper_model::{Action, AppId, CpuSet, NodeId, Observation, Plan, PlannedApp, Sharing};
+use mapper_model::{
+    Action, AppId, CpuSet, Loan, NodeId, Observation, Plan, PlannedApp, Sharing, Weight,
+};
 use std::collections::BTreeSet;
 
 /// Enforces a plan: first every change of CPUs in the plan's order, then memory, which the kernel moves slowly.
@@ -21,7 +23,7 @@ pub(crate) fn enforce(
     telemetry: &mut Telemetry,
 ) {
     if plan.apps.iter().any(has_others_cpus) {
-        weigh(observation, machine);
+        weigh(plan, observation, machine);
     }
     for action in &plan.actions {
         set_cpus(action, machine, telemetry);
@@ -66,11 +68,18 @@ fn has_others_cpus(planned: &PlannedApp) -> bool {
     planned.share.sharing != Sharing::Exclusive || !planned.loan.is_none()
 }
 
-fn weigh(observation: &Observation, machine: &mut Machine) {
+/// One that lends its CPUs comes before those that have borrowed them, as soon as it has something to do.
+fn weigh(plan: &Plan, observation: &Observation, machine: &mut Machine) {
     for observed in &observation.apps {
-        match machine.enforcer.weigh(observed.app, observed.spec.weight) {
+        let planned = plan.apps.iter().find(|planned| planned.app == observed.app);
+        let lends = planned.is_some_and(|planned| planned.loan == Loan::Lends);
+        let weight = match lends {
+            true => Weight::MOST,
+            false => observed.spec.weight,
+        };
+        match machine.enforcer.weigh(observed.app, weight) {
             Err(error) if !error.is_gone() => {
-                tracing::debug!(app = observed.app.0, "not weighed: {}", chain(&error));
+                tracing::warn!(app = observed.app.0, "not weighed: {}", chain(&error));
             }
             _ => {}
         }

@@ -75,7 +75,7 @@ const TESTS: &[Test] = tests![
     own_word::who_says_that_it_is_serial_lends_its_cpus_and_has_them_back_after_that,
     surroundings::cpus_that_go_offline_are_left_and_taken_again,
     surroundings::a_limit_on_the_groups_place_is_kept,
-    surroundings::programs_that_share_a_cpu_have_it_in_equal_parts_whatever_processes_they_have,
+    surroundings::programs_that_share_a_cpu_have_it_by_their_weights_whatever_processes_they_have,
     surroundings::cpus_set_by_somebody_else_are_respected_until_given_back,
     confinement::an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs,
     confinement::memory_follows_the_cpus_of_those_who_asked_and_of_nobody_else,

@@ -21,6 +21,15 @@ const PREFIX: &str = "app-";
 
 pub(super) const ALL_NODES: &str = "cpuset.mems.effective";
 
+/// The group of a daemon that was started in the place for groups.
+pub(super) const DAEMON: &str = "daemon";
+
+/// Its part of CPUs that others in the group around it use, too.
+pub(super) const WEIGHT: &str = "cpu.weight";
+
+/// The kernel's own.
+pub(super) const ORDINARY_WEIGHT: u32 = 100;
+
 pub(super) fn name_of(app: AppId) -> String {
     format!("{PREFIX}{app}")
 }

@@ -1,8 +1,9 @@
 //! The groups of the applications: where each comes from, what was written to it, and where all of them lie.
 
-use super::files::{ALL_NODES, give_all, name_of};
+use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
+use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
 use crate::procfs::ProcFs;
 use crate::{HostError, chain};
@@ -201,8 +202,27 @@ impl Groups {
                         .read(ALL_NODES)
                         .and_then(|nodes| group.dir.set_mems(nodes.trim_end())),
                 };
+                if group.weight.is_some() {
+                    let _ = group.dir.write(WEIGHT, &ORDINARY_WEIGHT.to_string());
+                }
                 give_all(&group.dir, &self.exclusive_cpus()).and(memory)
             }
+        }
+    }
+
+    /// Has the kernel divide shared CPUs by application, where the place for groups has the cpu controller; by thread elsewhere.
+    pub(super) fn divide_by_application(&self, controllers: &str) {
+        let by_thread = "applications that share CPUs have them by thread, not by application";
+        if !controllers.split_ascii_whitespace().any(|c| c == "cpu") {
+            tracing::info!(
+                "{by_thread}: the cpu controller is not delegated (Delegate=cpuset cpu)"
+            );
+        } else if let Err(error) = hand_down(&self.root, "cpu") {
+            tracing::info!("{by_thread}: {}", chain(&error));
+        }
+        // A daemon among its applications is to run before them.
+        if let Ok(daemon) = self.root.beneath(Path::new(DAEMON)) {
+            let _ = daemon.write(WEIGHT, "10000");
         }
     }
 

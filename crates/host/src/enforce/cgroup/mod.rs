@@ -41,7 +41,8 @@ pub use running::{RunningGroup, RunningGroups, running_groups};
 
 use self::adoption::Adoption;
 use self::files::{
-    ALL_NODES, MOST_GROUPS, collect_some, collect_tasks, group_number, groups_below, name_of,
+    ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
+    group_number, groups_below, name_of,
 };
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
@@ -49,23 +50,21 @@ use self::isolation::{Isolation, Partition};
 use self::moving::{Back, PROCESSES, Returned, Returning};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
-use self::root::{CGROUP2_MAGIC, hand_down_cpu, hand_down_cpuset, missing};
+use self::root::{CGROUP2_MAGIC, hand_down, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
     HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
     ThreadMasks, Unfinished, Writer,
 };
+use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
-use crate::{HostError, chain};
 use mapper_model::{AppId, CpuId, CpuSet, NodeId, Weight};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-const DAEMON: &str = "daemon";
 
 /// Confines applications by cpusets. See the [module](self).
 #[derive(Debug)]
@@ -101,7 +100,7 @@ impl CgroupEnforcer {
             std::fs::create_dir(root).map_err(|source| HostError::file("create", root, source))?;
             // The directory offers only what its parent hands down.
             if let Some(parent) = root.parent() {
-                hand_down_cpuset(&GroupDir::open(parent)?)?;
+                hand_down(&GroupDir::open(parent)?, "cpuset")?;
             }
         }
         match rustix::fs::statfs(root) {
@@ -139,13 +138,7 @@ impl CgroupEnforcer {
             let daemon = root.make_or_open(DAEMON)?;
             daemon.write("cgroup.procs", &own_pid.to_string())?;
         }
-        if let Err(error) = hand_down_cpu(&root) {
-            tracing::info!(
-                "programs that share CPUs have them by thread, not by program: {}",
-                chain(&error)
-            );
-        }
-        hand_down_cpuset(&root)?;
+        hand_down(&root, "cpuset")?;
         // The groups of an earlier daemon keep what they have until they are taken over.
         let numbers = root.names_below();
         let mut left_over: Vec<AppId> = numbers
@@ -171,6 +164,7 @@ impl CgroupEnforcer {
         if groups.left_over.iter().any(bound) {
             groups.root.changes().set_apart();
         }
+        groups.divide_by_application(&controllers);
         groups.remove_left_over();
         Ok(Self {
             partitions: Partitions::found(&groups),
@@ -181,9 +175,16 @@ impl CgroupEnforcer {
     }
 }
 
-/// The kernel takes whole numbers from 1 to 10,000. Programs of a user who has many weigh much less than 1.
+/// The kernel takes whole numbers from 1 to 10,000.
 fn cpu_weight(weight: Weight) -> u32 {
-    (1000.0 * weight.get()).round().clamp(1.0, 10_000.0) as u32
+    (f64::from(ORDINARY_WEIGHT) * weight.get())
+        .round()
+        .clamp(1.0, 10_000.0) as u32
+}
+
+/// Too little to be worth a write, for which the kernel visits all CPUs.
+const fn is_about(weight: u32, before: u32) -> bool {
+    20 * weight.abs_diff(before) <= before
 }
 
 impl Enforcer for CgroupEnforcer {
@@ -253,11 +254,13 @@ impl Confine for CgroupEnforcer {
     fn weigh(&mut self, app: AppId, weight: Weight) -> Result<(), HostError> {
         let group = self.groups.get_mut(app)?;
         let weight = cpu_weight(weight);
-        if group.origin.place().is_some() || group.weight == Some(weight) {
+        let before = group.weight;
+        if group.origin.place().is_some() || before.is_some_and(|before| is_about(weight, before)) {
             return Ok(());
         }
+        // Also after an error, which so is logged once.
         group.weight = Some(weight);
-        match group.dir.write("cpu.weight", &weight.to_string()) {
+        match group.dir.write(WEIGHT, &weight.to_string()) {
             // The controller was not handed down.
             Err(error) if error.errno() == Some(Errno::NOENT) => Ok(()),
             written => written,
@@ -298,6 +301,7 @@ impl Membership for CgroupEnforcer {
             newcomer.app,
             Group {
                 account: newcomer.account,
+                weight: Some(ORDINARY_WEIGHT),
                 ..Group::new(dir, Origin::Launched, CpuSet::new())
             },
         );

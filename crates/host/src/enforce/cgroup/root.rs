@@ -71,27 +71,14 @@ pub(super) fn missing(why: impl Into<String>, hint: &str) -> HostError {
     HostError::Missing(Missing::new("control groups", why, hint))
 }
 
-const HANDED_DOWN: &str = "cgroup.subtree_control";
-
-fn lists(controllers: &str, controller: &str) -> bool {
-    let mut listed = controllers.split_ascii_whitespace();
-    listed.any(|listed| listed == controller)
-}
-
-/// Where a group has the cpu controller. Without it programs share CPUs by threads.
-pub(super) fn hand_down_cpu(dir: &GroupDir) -> Result<(), HostError> {
-    let has = |file| dir.read(file).map(|listed| lists(&listed, "cpu"));
-    match has("cgroup.controllers")? && !has(HANDED_DOWN)? {
-        true => dir.write(HANDED_DOWN, "+cpu"),
-        false => Ok(()),
-    }
-}
-
-pub(super) fn hand_down_cpuset(dir: &GroupDir) -> Result<(), HostError> {
-    if lists(&dir.read(HANDED_DOWN)?, "cpuset") {
+/// Has the groups below one have a controller.
+pub(super) fn hand_down(dir: &GroupDir, controller: &str) -> Result<(), HostError> {
+    let file = "cgroup.subtree_control";
+    let enabled = dir.read(file)?;
+    if enabled.split_ascii_whitespace().any(|c| c == controller) {
         return Ok(());
     }
-    match dir.write(HANDED_DOWN, "+cpuset") {
+    match dir.write(file, &format!("+{controller}")) {
         Err(error) if error.errno() == Some(Errno::BUSY) => Err(missing(
             format!(
                 "{} holds processes itself, so that nothing can be enabled below it",

@@ -137,9 +137,10 @@ pub(super) fn operators(cpus: &str) -> Option<ForeignSet> {
 #[test]
 fn a_newcomer_gets_a_group_with_its_process_and_its_cpus() {
     let mut tree = Tree::new(Init::Other);
+    // The latest of the two.
     assert_eq!(
         tree.read("mapper.slice/apps/cgroup.subtree_control"),
-        "+cpuset"
+        "+cpu"
     );
     assert_eq!(tree.enforcer.limit().unwrap().to_string(), "0-7");
     tree.admit(1);
@@ -160,13 +161,28 @@ fn an_application_gets_its_weight_where_the_kernel_divides_by_group() {
         tree.enforcer.weigh(APP, weight).unwrap();
         tree.read(&file)
     };
-    assert_eq!(weigh(&mut tree, 0.025), "25");
+    assert_eq!(weigh(&mut tree, 1.0), "100\n", "as it was made");
+    assert_eq!(weigh(&mut tree, 0.025), "3");
     assert_eq!(weigh(&mut tree, 100.0), "10000");
+    assert_eq!(weigh(&mut tree, 96.0), "10000", "not worth a write");
     // It is written once, and no error where the controller is not handed down.
     tree.write(&of_app(1, "cpu.weight"), "7\n");
     assert_eq!(weigh(&mut tree, 100.0), "7\n");
     fs::remove_file(tree.path(&of_app(1, "cpu.weight"))).unwrap();
     tree.enforcer.weigh(APP, Weight::default()).unwrap();
+}
+
+#[test]
+fn a_controller_is_handed_down_once() {
+    let tree = Tree::new(Init::Other);
+    let file = "mapper.slice/cgroup.subtree_control";
+    let group = GroupDir::open(&tree.path("mapper.slice")).unwrap();
+    tree.write(file, "cpu io\n");
+    root::hand_down(&group, "cpuset").unwrap();
+    assert_eq!(tree.read(file), "+cpuset");
+    tree.write(file, "cpuset cpu\n");
+    root::hand_down(&group, "cpuset").unwrap();
+    assert_eq!(tree.read(file), "cpuset cpu\n");
 }
 
 #[test]
