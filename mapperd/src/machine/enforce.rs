@@ -68,11 +68,12 @@ fn has_others_cpus(planned: &PlannedApp) -> bool {
     planned.share.sharing != Sharing::Exclusive || !planned.loan.is_none()
 }
 
-/// One that lends its CPUs comes before those that have borrowed them, as soon as it has something to do.
+/// One that lends CPUs of its own comes before those that have borrowed them, as soon as it has something to do. Of those that
+/// share CPUs anyway none does, or a program that is idle now and then would have more than its part.
 fn weigh(plan: &Plan, observation: &Observation, machine: &mut Machine) {
-    for observed in &observation.apps {
-        let planned = plan.apps.iter().find(|planned| planned.app == observed.app);
-        let lends = planned.is_some_and(|planned| planned.loan == Loan::Lends);
+    // Both are in the order of arrival.
+    for (observed, planned) in observation.apps.iter().zip(&plan.apps) {
+        let lends = planned.loan == Loan::Lends && planned.share.sharing == Sharing::Exclusive;
         let weight = match lends {
             true => Weight::MOST,
             false => observed.spec.weight,
