@@ -156,8 +156,8 @@ pub(crate) fn the_groups_place_is_delegated_and_the_daemon_is_elsewhere() -> Res
     );
     let below = kernel::read(group.join("cgroup.subtree_control"))?;
     ensure!(
-        below.split_whitespace().eq(["cpuset"]),
-        "controllers below {}: \"{below}\", not cpuset alone",
+        below.split_whitespace().eq(["cpuset", "cpu"]),
+        "controllers below {}: \"{below}\", not cpuset and cpu alone",
         group.display()
     );
     let daemon = kernel::group_of(main_pid()?)?;
