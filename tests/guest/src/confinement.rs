@@ -108,7 +108,8 @@ pub(crate) fn an_idle_program_lends_its_cpus_and_has_them_back_once_it_runs() ->
     kill(stopped, Signal::SIGCONT)?;
     wait_for("two disjoint CPU sets again", || {
         let back = agreed_cpus(&idle)?;
-        ensure!(back == own, "it has {back}, not its own {own}");
+        // A policy that has measured both may give it more at once.
+        ensure!(own.is_subset(&back), "it has {back}, not its own {own}");
         are_apart(&[&back, &agreed_cpus(&busy)?])
     })
 }
