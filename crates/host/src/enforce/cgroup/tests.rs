@@ -137,11 +137,6 @@ pub(super) fn operators(cpus: &str) -> Option<ForeignSet> {
 #[test]
 fn a_newcomer_gets_a_group_with_its_process_and_its_cpus() {
     let mut tree = Tree::new(Init::Other);
-    // The latest of the two.
-    assert_eq!(
-        tree.read("mapper.slice/apps/cgroup.subtree_control"),
-        "+cpu"
-    );
     assert_eq!(tree.enforcer.limit().unwrap().to_string(), "0-7");
     tree.admit(1);
     assert_eq!(tree.read(&of_app(1, "cgroup.procs")), "4711");
@@ -173,16 +168,24 @@ fn an_application_gets_its_weight_where_the_kernel_divides_by_group() {
 }
 
 #[test]
-fn a_controller_is_handed_down_once() {
+fn groups_get_cpuset_and_cpu_where_it_is_offered_each_once() {
     let tree = Tree::new(Init::Other);
-    let file = "mapper.slice/cgroup.subtree_control";
-    let group = GroupDir::open(&tree.path("mapper.slice")).unwrap();
-    tree.write(file, "cpu io\n");
-    root::hand_down(&group, "cpuset").unwrap();
-    assert_eq!(tree.read(file), "+cpuset");
-    tree.write(file, "cpuset cpu\n");
-    root::hand_down(&group, "cpuset").unwrap();
-    assert_eq!(tree.read(file), "cpuset cpu\n");
+    // The file shows the last of several writes.
+    for (offered, enabled, written) in [
+        ("cpuset memory\n", "", "+cpuset"),
+        ("cpuset cpu memory\n", "cpuset\n", "+cpu"),
+        ("cpuset cpu memory\n", "cpuset cpu\n", "cpuset cpu\n"),
+    ] {
+        tree.write(&format!("{ROOT}/cgroup.controllers"), offered);
+        let file = format!("{ROOT}/cgroup.subtree_control");
+        tree.write(&file, enabled);
+        tree.prepare().unwrap();
+        assert_eq!(
+            tree.read(&file),
+            written,
+            "{offered:?} of which {enabled:?}"
+        );
+    }
 }
 
 #[test]
