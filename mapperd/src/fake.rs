@@ -35,7 +35,7 @@ use mapper_host::enforce::{
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
 use mapper_model::topology::Shape;
-use mapper_model::{AppId, CpuSet, NodeId, Topology};
+use mapper_model::{AppId, CpuSet, NodeId, Topology, Weight};
 use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,7 @@ const SHAPE: Shape = Shape {
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) sets: BTreeMap<AppId, CpuSet>,
+    pub(crate) weights: BTreeMap<AppId, Weight>,
     pub(crate) foreign: BTreeMap<AppId, ForeignSet>,
     pub(crate) groups: BTreeMap<AppId, u64>,
     pub(crate) limits: BTreeMap<AppId, CpuSet>,
@@ -102,6 +103,11 @@ impl Confine for FakeEnforcer {
         let seen = self.0.borrow();
         let foreign = seen.foreign.get(&app).map(|set| set.cpus.clone());
         Ok(foreign.unwrap_or_else(|| seen.sets[&app].clone()))
+    }
+
+    fn weigh(&mut self, app: AppId, weight: Weight) -> Result<(), HostError> {
+        self.0.borrow_mut().weights.insert(app, weight);
+        Ok(())
     }
 
     fn limit_of(&self, app: AppId) -> Result<Option<CpuSet>, HostError> {
@@ -252,6 +258,7 @@ impl FakeMachine {
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
+            weights: BTreeMap::new(),
         }));
         let selection = Selection {
             name: "none".to_owned(),

@@ -409,6 +409,18 @@ fn more_programs_of_a_user_than_cpus_leave_another_user_half_of_the_machine() {
 }
 
 #[test]
+fn the_kernel_is_given_weights_where_programs_share_cpus_and_nowhere_else() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    for number in 0..8 {
+        machine.adopt(&root(), &format!("/a/{number}")).unwrap();
+    }
+    assert!(machine.seen.borrow().weights.is_empty());
+    machine.adopt(&root(), "/a/8").unwrap();
+    let seen = machine.seen.borrow();
+    assert_eq!(seen.weights.len(), 9, "{:?}", seen.weights);
+}
+
+#[test]
 fn what_comes_and_goes_has_the_threads_of_no_other_application_listed() {
     let mut machine = FakeMachine::with_processes_of(0);
     let first = machine.adopt(&root(), "/jobs/1").unwrap();

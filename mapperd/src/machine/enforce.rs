@@ -68,22 +68,25 @@ fn has_others_cpus(planned: &PlannedApp) -> bool {
     planned.share.sharing != Sharing::Exclusive || !planned.loan.is_none()
 }
 
-/// One that lends CPUs of its own comes before those that have borrowed them, as soon as it has something to do. Of those that
-/// share CPUs anyway none does, or a program that is idle now and then would have more than its part.
 fn weigh(plan: &Plan, observation: &Observation, machine: &mut Machine) {
     // Both are in the order of arrival.
     for (observed, planned) in observation.apps.iter().zip(&plan.apps) {
-        let lends = planned.loan == Loan::Lends && planned.share.sharing == Sharing::Exclusive;
-        let weight = match lends {
-            true => Weight::MOST,
-            false => observed.spec.weight,
-        };
+        let weight = among_sharers(observed.spec.weight, &planned.loan, planned.share.sharing);
         match machine.enforcer.weigh(observed.app, weight) {
             Err(error) if !error.is_gone() => {
                 tracing::warn!(app = observed.app.0, "not weighed: {}", chain(&error));
             }
             _ => {}
         }
+    }
+}
+
+/// One that lends CPUs of its own comes before those that have borrowed them, as soon as it has something to do. Of those that
+/// share CPUs anyway none does, or a program that is idle now and then would have more than its part.
+fn among_sharers(weight: Weight, loan: &Loan, sharing: Sharing) -> Weight {
+    match (loan, sharing) {
+        (Loan::Lends, Sharing::Exclusive) => Weight::MOST,
+        _ => weight,
     }
 }
 
@@ -195,5 +198,26 @@ fn log_mismatch(app: &mut App) {
             "other CPUs are in force than planned; decisions continue from what is in force"
         );
         app.reported_mismatch = Some(app.effective.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_that_lends_cpus_of_its_own_comes_before_all_others() {
+        let weight = Weight::default();
+        let borrows = Loan::Borrows {
+            cpus: CpuSet::first(1),
+        };
+        for (loan, sharing, expected) in [
+            (Loan::None, Sharing::Exclusive, weight),
+            (Loan::Lends, Sharing::Exclusive, Weight::MOST),
+            (Loan::Lends, Sharing::Slot(0), weight),
+            (borrows, Sharing::Exclusive, weight),
+        ] {
+            assert_eq!(among_sharers(weight, &loan, sharing), expected);
+        }
     }
 }
