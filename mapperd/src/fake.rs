@@ -30,7 +30,8 @@ use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks, Unfinished,
+    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moves, Newcomer, Tasks, ThreadMasks,
+    Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -70,6 +71,9 @@ pub(crate) struct Seen {
     pub(crate) unfinished: Unfinished,
     /// What it takes to admit one.
     pub(crate) admission: Duration,
+    /// The kernel holds up moves, which the first of them finds out.
+    pub(crate) moves_are_held_up: bool,
+    pub(crate) held_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -122,6 +126,12 @@ impl Confine for FakeEnforcer {
 impl Membership for FakeEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         std::thread::sleep(self.0.borrow().admission);
+        let held_up = self.0.borrow().moves_are_held_up;
+        self.0.borrow_mut().held_up = held_up;
+        if held_up {
+            let change = || "a move".to_owned();
+            return Err(HostError::HeldUp(change(), change(), 0));
+        }
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
         Ok(())
@@ -135,6 +145,15 @@ impl Membership for FakeEnforcer {
 
     fn first_process(&self, _: AppId) -> Option<u32> {
         Some(FIRST_PROCESS)
+    }
+
+    fn held_up(&self) -> Option<HeldUp> {
+        let seen = self.0.borrow();
+        (seen.moves_are_held_up && seen.held_up).then(|| HeldUp {
+            change: "a move".to_owned(),
+            lasting: Duration::ZERO,
+            moves: Moves::Wait,
+        })
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
@@ -258,6 +277,8 @@ impl FakeMachine {
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
+            moves_are_held_up: false,
+            held_up: false,
             weights: BTreeMap::new(),
         }));
         let selection = Selection {

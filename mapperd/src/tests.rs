@@ -19,7 +19,7 @@ use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppId, AppName, CpuSet, Loan, Trigger, Weight};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 fn left(machine: &FakeMachine) -> CpuSet {
     left_by_operator(&machine.daemon.registry, &machine.daemon.machine)
@@ -130,6 +130,44 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
     }
     assert!(rounds >= 4, "{rounds}");
     assert_eq!(machine.daemon.registry.apps.len(), 10);
+    assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
+}
+
+#[tokio::test]
+async fn launches_wait_while_the_kernel_holds_up_moves_and_their_users_are_not_charged() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let launch = launch_of(&machine, std::process::id());
+        machine.daemon.await_admission(launch, reply);
+        answers.push(answer);
+    }
+    machine.seen.borrow_mut().admission = Duration::from_millis(100);
+    machine.seen.borrow_mut().moves_are_held_up = true;
+    let left = |daemon: &Daemon| {
+        let peer = user();
+        daemon.quotas.left_us(peer.uid, peer.account, Clock::now())
+    };
+    let before = left(&machine.daemon);
+    let started = Clock::now();
+    for _ in 0..3 {
+        machine.daemon.act_on_gathered();
+        assert_eq!(machine.daemon.registry.pending.len(), 2);
+        assert!(
+            machine.daemon.timing.gathered.is_some(),
+            "nobody looks again"
+        );
+    }
+    assert!(
+        started.elapsed() < Duration::from_millis(200),
+        "it was tried again"
+    );
+    assert!(left(&machine.daemon) >= before);
+    machine.seen.borrow_mut().moves_are_held_up = false;
+    machine.daemon.act_on_gathered();
+    machine.daemon.act_on_gathered();
+    assert_eq!(machine.daemon.registry.apps.len(), 2);
     assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
 }
 

@@ -35,7 +35,7 @@ pub enum HostError {
     SystemdLate(&'static str, String, u128),
     /// The kernel has not finished a change, or another that this one would wait for: both, and for how many seconds.
     #[error(
-        "{0}: the kernel has held up ({1}) for {2} s; end the program whose memory it moves, or wait"
+        "{0}: the kernel has held up ({1}) for {2} s; wait, or end the program that it waits for"
     )]
     HeldUp(String, String, u64),
 }
@@ -77,6 +77,11 @@ impl HostError {
             Self::LeftBehind(_, source) => source.errno(),
             _ => None,
         }
+    }
+
+    /// Whether the kernel may still make a change that failed: it was tried and is held up.
+    pub(crate) fn may_be_made_later(&self) -> bool {
+        matches!(self, Self::HeldUp(change, held_up, _) if change == held_up)
     }
 
     /// Whether the thing is gone: a process or thread that ended, a group that was removed.

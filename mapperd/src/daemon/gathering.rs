@@ -3,6 +3,7 @@
 use super::{Daemon, Timing};
 use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
 use crate::requests::effect::Effect;
+use crate::requests::launch::NotAdmitted;
 use crate::requests::permit::held_up;
 use crate::requests::{adopt, launch};
 use crate::socket::message::Answer;
@@ -97,7 +98,8 @@ impl Daemon {
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
         if !self.registry.pending.is_empty() {
-            let again = held.map(|_| Instant::now() + LOOK_AGAIN);
+            let again = self.machine.moves_held_up();
+            let again = again.map(|_| Instant::now() + LOOK_AGAIN);
             self.timing.gathered = self.timing.gather_until.max(again);
         }
     }
@@ -149,8 +151,13 @@ impl Daemon {
         });
         let mut pending = pending.into_iter();
         while began.elapsed() < ADMITTING
-            && let Some(Pending { launch, reply, .. }) = pending.next()
+            && let Some(waiting) = pending.next()
         {
+            let Pending {
+                launch,
+                reply,
+                since,
+            } = waiting;
             if reply.is_closed() {
                 continue;
             }
@@ -164,9 +171,18 @@ impl Daemon {
             let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
             match launch::admit(launch, registry, machine, telemetry) {
                 Ok(app) => admitted.push((app, reply)),
-                Err(error) => {
+                Err(NotAdmitted::Refused(error)) => {
                     tracing::warn!("launch failed: {error}");
                     let _ = reply.send(Err(error));
+                }
+                // Neither can the others be. Its user is not charged for what others hold up.
+                Err(NotAdmitted::HeldUp(launch)) => {
+                    self.registry.pending.push(Pending {
+                        launch: *launch,
+                        reply,
+                        since,
+                    });
+                    break;
                 }
             }
             events.push(Event::new(uid, account, started));

@@ -24,8 +24,8 @@ use crate::store::kept_pages;
 use crate::telemetry::Telemetry;
 use mapper_control::schema::{LaunchReply, LaunchRequest, Partition, RuntimeChoice};
 use mapper_control::{ErrorReply, PROTOCOL};
-use mapper_host::chain;
 use mapper_host::enforce::{Departure, Newcomer, ThreadMasks};
+use mapper_host::{HostError, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -159,23 +159,29 @@ fn check_partition(
     }
 }
 
+/// Why a launch is not admitted.
+#[derive(Debug)]
+pub(crate) enum NotAdmitted {
+    Refused(ErrorReply),
+    /// Not yet: the kernel holds up the move into its group.
+    HeldUp(Box<Launch>),
+}
+
+impl From<ErrorReply> for NotAdmitted {
+    fn from(error: ErrorReply) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Takes a launch under management. The next decision assigns its CPUs.
 pub(crate) fn admit(
     launch: Launch,
     registry: &mut Registry,
     machine: &mut Machine,
     telemetry: &mut Telemetry,
-) -> Result<Admitted, ErrorReply> {
-    let (peer, request, process) = (launch.peer, launch.request, launch.process);
-    let Settlement {
-        mut spec,
-        runtime,
-        partition,
-        terms,
-        provenance,
-    } = launch.settlement;
-    spec.name = registry.unique_name(spec.name);
-    let page = match runtime {
+) -> Result<Admitted, NotAdmitted> {
+    let (peer, request) = (&launch.peer, &launch.request);
+    let page = match launch.settlement.runtime {
         RuntimeChoice::On => Some(Page::create().map_err(|error| internal(error.to_string()))?),
         RuntimeChoice::Off => None,
     };
@@ -191,18 +197,35 @@ pub(crate) fn admit(
     };
     // The launch has waited since it was checked. If its process ended meanwhile, its pid may be another's now,
     // also another user's.
-    if has_ended(&process) {
-        return Err(no_process(request.pid));
+    if has_ended(&launch.process) {
+        return Err(no_process(request.pid).into());
     }
-    let admitted = machine.enforcer.admit(&newcomer);
-    admitted.map_err(|error| internal(chain(&error)))?;
+    match machine.enforcer.admit(&newcomer) {
+        Ok(()) => {}
+        Err(HostError::HeldUp(..)) => return Err(NotAdmitted::HeldUp(Box::new(launch))),
+        Err(error) => return Err(internal(chain(&error)).into()),
+    }
+    let Launch {
+        peer,
+        request,
+        process,
+        settlement,
+    } = launch;
+    let Settlement {
+        mut spec,
+        partition,
+        terms,
+        provenance,
+        ..
+    } = settlement;
+    spec.name = registry.unique_name(spec.name);
     if has_ended(&process) {
         let all = machine.enforcer.limit();
         let all = all.unwrap_or_else(|_| machine.usable.clone());
         if let Err(error) = machine.enforcer.release(id, &all, Departure::ForGood) {
             tracing::warn!(app = id.0, "release: {}", chain(&error));
         }
-        return Err(no_process(request.pid));
+        return Err(no_process(request.pid).into());
     }
     let most_cpus = most_cpus(request.pid, own_mask.as_ref(), registry, machine);
     if partition == Partition::Isolated

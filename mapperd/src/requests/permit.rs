@@ -46,8 +46,8 @@ pub(crate) fn held_up(held: &HeldUp) -> ErrorReply {
     let s = lasting.as_secs();
     ErrorReply::Unavailable {
         message: format!(
-            "the kernel has held up a change of control groups for {s} s ({change}); end the program whose memory it \
-             moves, or wait"
+            "the kernel has held up a change of control groups for {s} s ({change}); wait, or end the program \
+             that it waits for"
         ),
     }
 }

@@ -1,13 +1,17 @@
 //! Changes of groups that the kernel may hold up.
 //!
-//! Where memory follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
+//! *Moves*, which change which groups there are or which processes are in them, take the lock of all groups. A process that
+//! joins one also waits until no thread of the machine is between the begin and the end of a fork or an exit: for seconds,
+//! if one of them gets no CPU there.
+//!
+//! *Memory*: where it follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
 //! is locked while a file system does not answer cannot be moved. Before Linux 6.18, every other change of a cpuset waits
 //! for that as well, after it has taken effect; so does every process that joins a group, with the lock of all groups
 //! held.
 //!
-//! Therefore, once memory is bound here, a thread of its own makes each change. If it does not return soon, that thread is
-//! left to wait, and the next change gets another. A change of a cpuset that is held up is in force, as its file shows.
-//! What would take the lock of all groups is not tried meanwhile where it would be held up.
+//! Therefore a thread of its own makes each move, and each other change once memory is bound here. If it does not return
+//! soon, that thread is left to wait, and the next change gets another. A change of a cpuset that is held up is in force, as
+//! its file shows. Moves are not tried while they would be held up.
 
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
@@ -54,9 +58,10 @@ struct Patience {
 
 #[derive(Debug)]
 struct State {
-    apart: bool,
+    /// Whether changes that are no moves have a thread of their own, too.
+    memory_bound: bool,
     patience: Patience,
-    /// While a change is held up.
+    /// While another change than a move is held up.
     moves: Moves,
     thread: Option<SyncSender<Job>>,
     held: Vec<Held>,
@@ -65,6 +70,8 @@ struct State {
 #[derive(Debug)]
 struct Held {
     change: String,
+    /// Whether others can be made meanwhile.
+    moves: Moves,
     since: Instant,
     returned: Arc<AtomicBool>,
 }
@@ -111,7 +118,7 @@ impl Changes {
 
     fn where_moves(moves: Moves) -> Self {
         Self(Arc::new(Mutex::new(State {
-            apart: false,
+            memory_bound: false,
             patience: PATIENCE,
             moves,
             thread: None,
@@ -120,18 +127,18 @@ impl Changes {
     }
 
     /// From here on each change has a thread of its own.
-    pub(super) fn set_apart(&self) {
-        self.state().apart = true;
+    pub(super) fn memory_is_bound(&self) {
+        self.state().memory_bound = true;
     }
 
-    /// The oldest change that is held up.
+    /// The oldest change that is held up, of those that make moves wait if there are any.
     pub(super) fn held_up(&self) -> Option<HeldUp> {
         let mut state = self.state();
         state.look();
-        state.held.first().map(|held| HeldUp {
+        state.oldest().map(|held| HeldUp {
             change: held.change.clone(),
             lasting: held.since.elapsed(),
-            moves: state.moves,
+            moves: held.moves,
         })
     }
 
@@ -147,15 +154,16 @@ impl Changes {
         make: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<(), HostError> {
         let mut state = self.state();
-        if !state.apart {
+        let is_move = change.moves();
+        if !is_move && !state.memory_bound {
             drop(state);
             return make().map_err(|error| change.failed(error));
         }
         state.look();
-        let patience = match state.held.first() {
+        let patience = match state.oldest() {
             None => state.patience.first,
             Some(held) => {
-                let waits = change.moves() && state.moves == Moves::Wait;
+                let waits = is_move && held.moves == Moves::Wait;
                 if waits || state.held.len() >= MOST {
                     return Err(HostError::HeldUp(
                         change.describe(),
@@ -181,8 +189,13 @@ impl Changes {
         state.thread = None;
         let what = change.describe();
         tracing::warn!("the kernel holds up a change: {what}");
+        let moves = match is_move {
+            true => Moves::Wait,
+            false => state.moves,
+        };
         state.held.push(Held {
             change: what.clone(),
+            moves,
             since,
             returned,
         });
@@ -195,14 +208,20 @@ impl Changes {
 }
 
 impl State {
+    /// Of the changes that are held up, those that make moves wait first.
+    fn oldest(&self) -> Option<&Held> {
+        let waits = |held: &&Held| held.moves == Moves::Wait;
+        self.held.iter().find(waits).or_else(|| self.held.first())
+    }
+
     /// Forgets what has returned.
     fn look(&mut self) {
         self.held.retain(|held| {
             let returned = held.returned.load(Ordering::Acquire);
             if returned {
-                let s = held.since.elapsed().as_secs();
+                let s = held.since.elapsed().as_secs_f64();
                 tracing::info!(
-                    "the kernel has finished a change after {s} s: {}",
+                    "the kernel has finished a change after {s:.1} s: {}",
                     held.change
                 );
             }
@@ -240,16 +259,16 @@ fn kernel() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 impl Changes {
-    /// Has a change held up until what is returned is dropped.
-    pub(super) fn hold_up(&self, moves: Moves) -> mpsc::Sender<()> {
+    /// Has a write held up until what is returned is dropped.
+    pub(super) fn hold_up(&self, file: &str, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
-        self.set_apart();
+        self.memory_is_bound();
         self.state().moves = moves;
         let patience = std::mem::replace(&mut self.state().patience.first, Duration::ZERO);
         let change = Change {
             action: "write",
             value: "0",
-            path: PathBuf::from("cpuset.mems"),
+            path: PathBuf::from(file),
         };
         let late = self.make(&change, move || {
             let _ = waits.recv();

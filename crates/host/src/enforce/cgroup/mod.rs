@@ -162,7 +162,7 @@ impl CgroupEnforcer {
             nodes.is_ok_and(|nodes| !nodes.is_empty())
         };
         if groups.left_over.iter().any(bound) {
-            groups.root.changes().set_apart();
+            groups.root.changes().memory_is_bound();
         }
         groups.divide_by_application(&controllers);
         groups.remove_left_over();
@@ -288,7 +288,12 @@ impl Confine for CgroupEnforcer {
 impl Membership for CgroupEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let name = name_of(newcomer.app);
-        let dir = self.groups.root.make(&name)?;
+        let made = self.groups.root.make(&name).inspect_err(|error| {
+            if error.may_be_made_later() {
+                self.groups.left_over.push(newcomer.app);
+            }
+        });
+        let dir = made?;
         if let Err(error) = dir.add_process(newcomer.first_process) {
             // A process whose move the kernel holds up may be in it by now.
             let removed = self.groups.root.remove_tree(&name, 0);
@@ -323,7 +328,7 @@ impl Membership for CgroupEnforcer {
     }
 
     fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
-        moving::gather(&mut self.groups, adoptee)
+        moving::gather(&mut self.groups, &mut self.returning, adoptee)
     }
 
     fn first_process(&self, app: AppId) -> Option<u32> {
@@ -604,7 +609,7 @@ impl BindMemory for CgroupEnforcer {
         };
         let group = self.groups.get_mut(app)?;
         group.memory = Memory::Bound;
-        group.dir.changes().set_apart();
+        group.dir.changes().memory_is_bound();
         let Origin::Unit { unit, .. } = &group.origin else {
             return group.set_nodes(bound);
         };

@@ -18,8 +18,13 @@ use std::path::Path;
 /// Searches until no process is left behind; a program that forks faster is reported.
 const LOOKS: u32 = 32;
 
-/// Moves a process and its descendants in. After an error all are put back and the application is forgotten.
-pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostError> {
+/// Moves a process and its descendants in. After an error all are put back, as soon as they can be, and the application is
+/// forgotten.
+pub(super) fn gather(
+    groups: &mut Groups,
+    returning: &mut Vec<Returning>,
+    adoptee: &Adoptee,
+) -> Result<(), HostError> {
     let AdoptTarget::Pid(first) = adoptee.target else {
         return Ok(());
     };
@@ -34,13 +39,19 @@ pub(super) fn gather(groups: &mut Groups, adoptee: &Adoptee) -> Result<(), HostE
         _ => Ok(()),
     };
     if moved.is_err() {
-        if let Origin::Moved(homes) = &group.origin
-            && let Err(error) = put_back(groups, &group.dir, homes, usize::MAX)
-        {
-            tracing::warn!("processes not moved back: {}", crate::chain(&error));
+        let back = match &group.origin {
+            Origin::Moved(homes) => put_back(groups, &group.dir, homes, usize::MAX),
+            _ => Ok(Back::All),
+        };
+        if let Err(error) = &back {
+            tracing::warn!("processes not moved back: {}", crate::chain(error));
         }
         if let Err(error) = groups.abandon(adoptee.app, &group) {
             tracing::warn!("group not removed: {}", crate::chain(&error));
+        }
+        if let (Ok(Back::Part), Origin::Moved(homes)) = (back, group.origin) {
+            let (app, dir) = (adoptee.app, group.dir);
+            returning.push(Returning { app, dir, homes });
         }
         return moved;
     }
@@ -187,6 +198,7 @@ pub(super) fn put_back(
             {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
+                Err(HostError::HeldUp(..)) => return Ok(Back::Part),
                 Err(error) => {
                     tracing::warn!(pid, "process not moved back: {}", crate::chain(&error));
                     stay.insert(pid);

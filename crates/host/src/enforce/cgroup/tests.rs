@@ -350,7 +350,12 @@ fn the_mount_of_version_2_is_found_among_those_of_version_1() {
 fn held_up(moves: Moves) -> (Tree, std::sync::mpsc::Sender<()>) {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
-    let held = tree.enforcer.groups.root.changes().hold_up(moves);
+    let held = tree
+        .enforcer
+        .groups
+        .root
+        .changes()
+        .hold_up("cpuset.mems", moves);
     (tree, held)
 }
 
@@ -375,6 +380,31 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
     tree.release(1, Departure::ForGood).unwrap();
     tree.enforcer.refresh().unwrap();
     assert_eq!(tree.enforcer.left_over(), [APP]);
+    drop(held);
+    while tree.enforcer.held_up().is_some() {
+        std::thread::yield_now();
+    }
+    tree.enforcer.admit(&newcomer).unwrap();
+}
+
+#[test]
+fn moves_wait_for_one_that_is_held_up_whichever_the_kernel() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let changes = tree.enforcer.groups.root.changes().clone();
+    let held = changes.hold_up("cgroup.procs", Moves::Go);
+    let said = tree.enforcer.held_up().unwrap();
+    assert_eq!(said.moves, Moves::Wait);
+    tree.apply(1, "2-3");
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
+    let newcomer = Newcomer {
+        app: AppId(2),
+        first_process: 4712,
+        launcher: 4710,
+        account: 0,
+    };
+    let refused = tree.enforcer.admit(&newcomer).unwrap_err();
+    assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
     drop(held);
     while tree.enforcer.held_up().is_some() {
         std::thread::yield_now();
