@@ -23,8 +23,8 @@ use crate::store::saver::{Saver, StateWriter};
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Tally;
 use clap::Parser;
-use mapper_control::ErrorReply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, Selection};
+use mapper_control::{ErrorReply, Reply};
 use mapper_host::HostError;
 use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
@@ -74,6 +74,8 @@ pub(crate) struct Seen {
     /// The kernel holds up moves, which the first of them finds out.
     pub(crate) moves_are_held_up: bool,
     pub(crate) held_up: bool,
+    /// What was adopted and moved in.
+    pub(crate) moved: Vec<AppId>,
 }
 
 #[derive(Clone, Debug)]
@@ -140,6 +142,11 @@ impl Membership for FakeEnforcer {
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(adoptee.app, nothing);
+        Ok(())
+    }
+
+    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+        self.0.borrow_mut().moved.push(adoptee.app);
         Ok(())
     }
 
@@ -279,6 +286,7 @@ impl FakeMachine {
             admission: Duration::ZERO,
             moves_are_held_up: false,
             held_up: false,
+            moved: Vec::new(),
             weights: BTreeMap::new(),
         }));
         let selection = Selection {
@@ -333,7 +341,19 @@ impl FakeMachine {
 
     pub(crate) fn adopt(&mut self, peer: &Peer, group: &str) -> Result<AppId, ErrorReply> {
         let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
-        Ok(self.daemon.adopt(peer, request)?.app)
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
+        self.daemon.adopt(peer, request, reply);
+        self.saved();
+        match answer.try_recv().unwrap()?.reply {
+            Reply::Adopt(adopted) => Ok(adopted.app),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What waits for the disk is done.
+    pub(crate) fn saved(&mut self) {
+        self.daemon.store.flush(Duration::from_secs(20));
+        self.daemon.answer_saved(tokio::time::Instant::now());
     }
 }
 

@@ -12,7 +12,10 @@ use crate::registry::pending::{Launch, Pending};
 use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
 use crate::requests::{history, launch, release, report, terms};
-use crate::socket::message::{Candidate, Outcome};
+use crate::socket::message::{Answer, Candidate, Outcome};
+use crate::store::directory::Stored;
+use crate::store::saved::Unsaved;
+use crate::store::saver::{Saver, StateWriter};
 use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
 use mapper_host::enforce::cgroup::RunningGroup;
@@ -20,6 +23,7 @@ use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppId, AppName, CpuSet, Loan, Trigger, Weight};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant as Clock};
+use tokio::sync::oneshot;
 
 fn left(machine: &FakeMachine) -> CpuSet {
     left_by_operator(&machine.daemon.registry, &machine.daemon.machine)
@@ -91,7 +95,7 @@ async fn a_newcomer_waits_while_others_arrive_and_for_nobody_where_there_are_non
     let others = [(); 2].map(|()| machine.daemon.arrivals.begin());
     let mut waits = Vec::new();
     for other in others.into_iter().map(Some).chain([None]) {
-        let (reply, _) = tokio::sync::oneshot::channel();
+        let (reply, _) = oneshot::channel();
         let launch = launch_of(&machine, std::process::id());
         drop(other);
         machine.daemon.await_admission(launch, reply);
@@ -108,7 +112,7 @@ async fn launches_that_take_long_to_admit_leave_time_for_others_between() {
     machine.seen.borrow_mut().admission = Duration::from_millis(20);
     let (launches, mut answers): (Vec<_>, Vec<_>) = (0..10)
         .map(|_| {
-            let (reply, answer) = tokio::sync::oneshot::channel();
+            let (reply, answer) = oneshot::channel();
             let launch = launch_of(&machine, std::process::id());
             let since = tokio::time::Instant::now();
             let pending = Pending {
@@ -138,7 +142,7 @@ async fn launches_wait_while_the_kernel_holds_up_moves_and_their_users_are_not_c
     let mut machine = FakeMachine::with_processes_of(0);
     let mut answers = Vec::new();
     for _ in 0..2 {
-        let (reply, answer) = tokio::sync::oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let launch = launch_of(&machine, std::process::id());
         machine.daemon.await_admission(launch, reply);
         answers.push(answer);
@@ -187,7 +191,7 @@ async fn who_has_most_time_left_is_admitted_first_but_after_who_has_waited_long(
         (busy + 1, now),
         (busy, long - second),
     ] {
-        let (reply, answer) = tokio::sync::oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let mut launch = launch_of(&machine, std::process::id());
         (launch.peer.uid, launch.peer.account) = (uid, uid);
         machine.daemon.registry.pending.push(Pending {
@@ -492,14 +496,19 @@ fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
     }
 }
 
+fn offered(machine: &mut FakeMachine, candidate: Candidate) -> Outcome {
+    let (reply, mut outcome) = oneshot::channel();
+    machine.daemon.adopt_by_rule(candidate, reply);
+    machine.saved();
+    outcome.try_recv().unwrap()
+}
+
 #[test]
 fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
     let mut machine = FakeMachine::with_processes_of(0);
     let target = AdoptTarget::Cgroup("/jobs/1".to_owned());
     let offer = |machine: &mut FakeMachine, inode| {
-        let outcome = machine
-            .daemon
-            .adopt_by_rule(candidate("/jobs/1", inode, 1.0));
+        let outcome = offered(machine, candidate("/jobs/1", inode, 1.0));
         matches!(outcome, Outcome::Adopted)
     };
     assert!(offer(&mut machine, 7));
@@ -526,13 +535,84 @@ fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
     assert!(offer(&mut machine, 9));
 }
 
+/// A disk that takes a state for each message, and fails where that says so.
+struct Slow(std::sync::Mutex<std::sync::mpsc::Receiver<bool>>);
+
+impl StateWriter for Slow {
+    fn store(&self, _: Unsaved) -> anyhow::Result<Stored> {
+        let works = self.0.lock().unwrap().recv()?;
+        anyhow::ensure!(works, "no space left");
+        Ok(Stored::Whole)
+    }
+}
+
+fn with_slow_disk() -> (FakeMachine, std::sync::mpsc::Sender<bool>) {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let (disk, states) = std::sync::mpsc::channel();
+    let saver = Saver::start(Slow(std::sync::Mutex::new(states))).unwrap();
+    machine.daemon.store.saver = Some(saver);
+    (machine, disk)
+}
+
+fn begin_to_adopt(machine: &mut FakeMachine, group: &str) -> oneshot::Receiver<Answer> {
+    let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
+    let (reply, answer) = oneshot::channel();
+    let started = Clock::now();
+    machine.daemon.adopt(&root(), request, reply);
+    assert!(started.elapsed() < Duration::from_millis(150), "it waited");
+    answer
+}
+
+#[test]
+fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served() {
+    let (mut machine, disk) = with_slow_disk();
+    // The second gets another name.
+    let answers = ["/jobs/1", "/other/1"].map(|group| begin_to_adopt(&mut machine, group));
+    machine.daemon.interval_passed();
+    assert_eq!(machine.daemon.registry.apps.len(), 0);
+    assert_eq!(machine.daemon.registry.count(), 2);
+    assert_eq!(machine.seen.borrow().moved, []);
+    for _ in 0..8 {
+        disk.send(true).unwrap();
+    }
+    machine.saved();
+    let names = machine.daemon.registry.apps.iter();
+    let names: Vec<&str> = names.map(|app| app.record.spec.name.as_str()).collect();
+    assert_eq!(names, ["1", "1-2"]);
+    for mut answer in answers {
+        assert!(answer.try_recv().unwrap().is_ok());
+    }
+    assert_eq!(machine.seen.borrow().moved.len(), 2);
+}
+
+#[test]
+fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
+    for (works, says) in [(None, "within 200 ms"), (Some(false), "could not be saved")] {
+        let (mut machine, disk) = with_slow_disk();
+        let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
+        if let Some(works) = works {
+            disk.send(works).unwrap();
+            machine.saved();
+        } else {
+            let due = machine.daemon.registry.joining[0].due;
+            machine.daemon.answer_saved(due - Duration::from_millis(1));
+            assert!(answer.try_recv().is_err(), "it waits no longer");
+            machine.daemon.answer_saved(due);
+        }
+        assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
+        assert_eq!(machine.daemon.registry.count(), 0);
+        assert_eq!(machine.seen.borrow().moved, []);
+        assert_eq!(machine.seen.borrow().released.len(), 1);
+    }
+}
+
 #[test]
 fn what_root_adopted_by_hand_stays_released_although_a_rule_fits() {
     let mut machine = FakeMachine::with_processes_of(0);
     let app = machine.adopt(&root(), "/jobs/1").unwrap();
     let offer = |machine: &mut FakeMachine, inode| {
         let candidate = candidate("/jobs/1", inode, 1.0);
-        matches!(machine.daemon.adopt_by_rule(candidate), Outcome::Adopted)
+        matches!(offered(machine, candidate), Outcome::Adopted)
     };
     assert!(!offer(&mut machine, 7));
     released(&mut machine, &root(), app);
@@ -564,9 +644,7 @@ fn released(machine: &mut FakeMachine, by: &Peer, app: AppId) {
 fn an_adopted_group_gets_the_terms_of_a_rule_that_changes() {
     let mut machine = FakeMachine::with_processes_of(0);
     let adopted = |machine: &mut FakeMachine, weight| {
-        let outcome = machine
-            .daemon
-            .adopt_by_rule(candidate("/jobs/1", 7, weight));
+        let outcome = offered(machine, candidate("/jobs/1", 7, weight));
         let app = machine.daemon.registry.apps.first().unwrap();
         (
             matches!(outcome, Outcome::Adopted),

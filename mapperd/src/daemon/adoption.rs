@@ -4,32 +4,31 @@ use super::Daemon;
 use crate::config::peer::Peer;
 use crate::registry::LeftAlone;
 use crate::registry::origin::ByRule;
-use crate::requests::adopt;
+use crate::registry::pending::{AdoptionAsked, Joining};
+use crate::requests::adopt::{self, Prepared, SAVED_FIRST};
 use crate::requests::permit::{Permit, held_up, internal};
-use crate::socket::message::{Candidate, Outcome};
+use crate::socket::message::{Answer, Candidate, Outcome, Served};
 use crate::store::saved::Ending;
-use mapper_control::ErrorReply;
-use mapper_control::schema::{AdoptReply, AdoptRequest};
+use crate::store::saver::Flushed;
+use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_control::{ErrorReply, Reply};
 use mapper_model::{AppId, Trigger};
 use std::time::Instant as Clock;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 impl Daemon {
     pub(crate) fn adopt(
         &mut self,
         peer: &Peer,
         request: AdoptRequest,
-    ) -> Result<AdoptReply, ErrorReply> {
-        let target = request.target.clone();
-        let adopted = self.try_adopt(peer, request, None);
-        if let Err(error) = &adopted {
-            self.telemetry.tally.refused += 1;
-            tracing::info!(uid = peer.uid, "{target} not adopted: {error}");
-        }
-        adopted
+        reply: oneshot::Sender<Answer>,
+    ) {
+        self.begin_to_adopt(peer, request, None, AdoptionAsked::ByClient(reply));
     }
 
     /// Adopts what a rule names, unless it is managed or was released; another life of it is another matter.
-    pub(crate) fn adopt_by_rule(&mut self, candidate: Candidate) -> Outcome {
+    pub(crate) fn adopt_by_rule(&mut self, candidate: Candidate, reply: oneshot::Sender<Outcome>) {
         let Candidate {
             group,
             user,
@@ -39,7 +38,8 @@ impl Daemon {
         let (target, inode) = (request.target.clone(), group.inode);
         let is_it = |left: &LeftAlone| left.target == target && left.inode == inode;
         if self.registry.left_alone.iter().any(is_it) {
-            return Outcome::Nothing;
+            let _ended = reply.send(Outcome::Nothing);
+            return;
         }
         let rule = ByRule {
             inode,
@@ -48,7 +48,8 @@ impl Daemon {
         };
         if let Some(app) = self.registry.adopted(&target) {
             self.follow_rule(app, rule);
-            return Outcome::Nothing;
+            let _ended = reply.send(Outcome::Nothing);
+            return;
         }
         let started = Clock::now();
         let account = self.machine.accounts.of(user);
@@ -56,15 +57,12 @@ impl Daemon {
         let permit = Permit::of(&peer, &self.config);
         let room = permit.check_room_by_rule(&self.registry, &self.machine);
         let request = rule.request.clone();
-        let adopted = room.and_then(|()| self.try_adopt(&peer, request, Some(rule)));
-        self.quotas.charge(user, account, started.elapsed());
-        match adopted {
-            Ok(_) => Outcome::Adopted,
-            Err(error) => {
-                self.telemetry.tally.refused += 1;
-                Outcome::Refused(error)
-            }
+        let asked = AdoptionAsked::ByRule(reply);
+        match room {
+            Ok(()) => self.begin_to_adopt(&peer, request, Some(rule), asked),
+            Err(error) => self.not_adopted(&target, user, asked, error),
         }
+        self.quotas.charge(user, account, started.elapsed());
     }
 
     /// One that a rule adopted ends with the life of its group, and gets other terms with the rule.
@@ -97,12 +95,48 @@ impl Daemon {
         self.save(Ending::Running);
     }
 
-    fn try_adopt(
+    /// Nothing is moved before the state is saved. Others are served meanwhile.
+    fn begin_to_adopt(
         &mut self,
         peer: &Peer,
         request: AdoptRequest,
         rule: Option<ByRule>,
-    ) -> Result<AdoptReply, ErrorReply> {
+        asked: AdoptionAsked,
+    ) {
+        let target = request.target.clone();
+        let uid = rule.as_ref().map_or(peer.uid, |rule| rule.user);
+        let Prepared {
+            adoptee,
+            process,
+            app,
+        } = match self.prepare(peer, request, rule) {
+            Ok(prepared) => prepared,
+            Err(error) => return self.not_adopted(&target, uid, asked, error),
+        };
+        let now = Instant::now();
+        let due = now + SAVED_FIRST;
+        self.registry.joining.push(Joining {
+            target,
+            adoptee,
+            process,
+            app,
+            asked,
+            uid,
+            state: self.store.next(),
+            due,
+        });
+        self.save(Ending::Running);
+        // At once where nothing can be saved.
+        self.adopt_saved(now);
+        self.timing.answer_by(due);
+    }
+
+    fn prepare(
+        &mut self,
+        peer: &Peer,
+        request: AdoptRequest,
+        rule: Option<ByRule>,
+    ) -> Result<Prepared, ErrorReply> {
         let Self {
             config,
             registry,
@@ -112,31 +146,77 @@ impl Daemon {
         if let Some(held) = machine.moves_held_up() {
             return Err(held_up(&held));
         }
-        let target = request.target.clone();
-        let prepared = adopt::prepare(peer, request, rule, config, registry, machine)?;
-        let app = prepared.adoptee.app;
-        self.save(Ending::Running);
-        let saved = self.store.flush(adopt::SAVED_FIRST);
-        if let Err(error) = adopt::bring_in(&prepared, saved, &mut self.machine) {
-            adopt::withdraw(
-                &prepared,
-                &mut self.registry,
-                &mut self.machine,
-                &self.decider,
-            );
-            self.save(Ending::Running);
-            return Err(error);
+        adopt::prepare(peer, request, rule, config, registry, machine)
+    }
+
+    /// Adopts what is saved by now, and refuses what is not and has waited until this moment.
+    pub(super) fn adopt_saved(&mut self, until: Instant) {
+        let waiting = std::mem::take(&mut self.registry.joining);
+        for joining in waiting {
+            let saved = self.store.outcome(joining.state);
+            if saved == Flushed::Late && joining.due > until {
+                self.registry.joining.push(joining);
+                continue;
+            }
+            let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
+            self.finish_adopting(joining, saved);
+            self.quotas.charge(uid, account, started.elapsed());
         }
-        tracing::info!(app = app.0, by = peer.uid, "adopted {target}");
+    }
+
+    fn finish_adopting(&mut self, joining: Joining, saved: Flushed) {
+        let Joining {
+            target,
+            adoptee,
+            process,
+            app,
+            asked,
+            uid,
+            ..
+        } = joining;
+        let id = adoptee.app;
+        if let Err(error) = adopt::bring_in(&adoptee, process.as_ref(), saved, &mut self.machine) {
+            adopt::withdraw(id, &mut self.machine, &self.decider);
+            self.save(Ending::Running);
+            return self.not_adopted(&target, uid, asked, error);
+        }
+        self.registry.add(app);
+        tracing::info!(app = id.0, by = uid, "adopted {target}");
         self.telemetry.tally.adoptions += 1;
         self.membership_changed();
-        if let Some(reply) = adopt::reply(&prepared, &self.registry, &mut self.machine) {
-            return Ok(reply);
+        if let Some(reply) = adopt::reply(id, &self.registry, &mut self.machine) {
+            match asked {
+                AdoptionAsked::ByClient(asker) => {
+                    let _hung_up = asker.send(Ok(Served::plain(Reply::Adopt(reply))));
+                }
+                AdoptionAsked::ByRule(asker) => {
+                    let _ended = asker.send(Outcome::Adopted);
+                }
+            }
+            return;
         }
-        self.forget(app);
+        self.forget(id);
         self.membership_changed();
-        Err(internal(
-            "it ended or could not be confined; see the daemon's log".to_owned(),
-        ))
+        let why = "it ended or could not be confined; see the daemon's log";
+        self.not_adopted(&target, uid, asked, internal(why.to_owned()));
+    }
+
+    fn not_adopted(
+        &mut self,
+        target: &AdoptTarget,
+        uid: u32,
+        asked: AdoptionAsked,
+        error: ErrorReply,
+    ) {
+        self.telemetry.tally.refused += 1;
+        match asked {
+            AdoptionAsked::ByClient(reply) => {
+                tracing::info!(uid, "{target} not adopted: {error}");
+                let _hung_up = reply.send(Err(error));
+            }
+            AdoptionAsked::ByRule(reply) => {
+                let _ended = reply.send(Outcome::Refused(error));
+            }
+        }
     }
 }

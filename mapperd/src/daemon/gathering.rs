@@ -2,10 +2,11 @@
 
 use super::{Daemon, Timing};
 use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
+use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
+use crate::requests::launch;
 use crate::requests::launch::NotAdmitted;
 use crate::requests::permit::held_up;
-use crate::requests::{adopt, launch};
 use crate::socket::message::Answer;
 use crate::socket::quota::{self, Event};
 use crate::store::saver::Saver;
@@ -211,36 +212,38 @@ impl Daemon {
             let members = self.machine.enforcer.capabilities().members;
             members == MembersKept::BySavedState
         });
-        match saver.and_then(|saver| saver.unwritten(adopt::SAVED_FIRST)) {
+        match saver.and_then(|saver| saver.unwritten(SAVED_FIRST)) {
             Some(state) => {
+                let due = Instant::now() + SAVED_FIRST;
                 let waiting = admitted.into_iter().map(|(admitted, reply)| Unanswered {
                     admitted,
                     reply,
                     state,
+                    due,
                 });
                 self.registry.unanswered.extend(waiting);
-                let due = Instant::now() + adopt::SAVED_FIRST;
-                self.timing.answers_due.get_or_insert(due);
+                self.timing.answer_by(due);
             }
             None => self.answer_launches(admitted),
         }
     }
 
-    /// Answers the launches that were saved; all of them, if the disk takes too long.
-    pub(super) fn answer_saved(&mut self) {
-        let due = self.timing.answers_due;
-        let all = due.is_some_and(|due| due <= Instant::now());
+    /// Answers the launches, and makes the adoptions, that were saved. Of those for which the disk has taken too long by this
+    /// moment, launches are answered and adoptions refused.
+    pub(crate) fn answer_saved(&mut self, moment: Instant) {
         let saver = self.store.saver.as_ref();
         let tried = saver.map_or(u64::MAX, Saver::tried);
         let waiting = std::mem::take(&mut self.registry.unanswered);
-        let (saved, waiting): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|w| all || w.state <= tried);
+        let (saved, waiting): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|w| w.due <= moment || w.state <= tried);
         self.registry.unanswered = waiting;
-        if self.registry.unanswered.is_empty() {
-            self.timing.answers_due = None;
-        }
         let saved = saved.into_iter().map(|w| (w.admitted, w.reply));
         self.answer_launches(saved.collect());
+        self.adopt_saved(moment);
+        let launches = self.registry.unanswered.iter().map(|launch| launch.due);
+        let adoptions = self.registry.joining.iter().map(|joining| joining.due);
+        self.timing.answers_due = launches.chain(adoptions).min();
     }
 
     fn answer_launches(&mut self, admitted: Vec<Waiting>) {

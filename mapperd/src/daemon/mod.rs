@@ -34,6 +34,7 @@ use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
 use crate::registry::page;
+use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
 use crate::requests::{
@@ -97,10 +98,18 @@ pub(crate) struct Timing {
     gather_until: Option<Instant>,
     /// When the applications that lend their CPUs are looked at.
     next_look: Option<Instant>,
-    /// When launches are answered that were not saved by then.
+    /// When launches are answered, and adoptions refused, that were not saved by then.
     answers_due: Option<Instant>,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
+}
+
+impl Timing {
+    /// Who waits for the disk is answered by then.
+    fn answer_by(&mut self, due: Instant) {
+        let before = self.answers_due.unwrap_or(due);
+        self.answers_due = Some(due.min(before));
+    }
 }
 
 impl Daemon {
@@ -137,8 +146,8 @@ impl Daemon {
                     Asked::Reload => drop(self.reload()),
                 },
                 () = at(self.timing.gathered) => self.act_on_gathered(),
-                () = self.store.has_tried() => self.answer_saved(),
-                () = at(self.timing.answers_due) => self.answer_saved(),
+                () = self.store.has_tried() => self.answer_saved(Instant::now()),
+                () = at(self.timing.answers_due) => self.answer_saved(Instant::now()),
                 () = at(self.timing.next_interval) => self.interval_passed(),
                 () = at(self.timing.next_look) => self.look_at_lenders(),
                 () = &mut sign => sign.set(watchdog.sign()),
@@ -163,8 +172,8 @@ impl Daemon {
             self.timing.idle_since = None;
             return None;
         }
-        let newcomers = self.registry.pending.len() + self.registry.unanswered.len();
-        if self.has_work() || newcomers > 0 {
+        let waiting = self.registry.count() + self.registry.unanswered.len();
+        if self.has_work() || waiting > 0 {
             self.timing.idle_since = None;
             return None;
         }
@@ -182,17 +191,19 @@ impl Daemon {
             } => {
                 drop(arrival);
                 let (uid, account, started) = (peer.uid, peer.account, Clock::now());
-                if let Request::Launch(request) = request {
-                    self.launch(peer, *request, reply);
-                } else {
-                    let Handled { answer, effect } = self.answer(&peer, request);
-                    self.act(effect);
-                    let _hung_up = reply.send(answer);
+                match request {
+                    Request::Launch(request) => self.launch(peer, *request, reply),
+                    Request::Adopt(request) => self.adopt(&peer, *request, reply),
+                    request => {
+                        let Handled { answer, effect } = self.answer(&peer, request);
+                        self.act(effect);
+                        let _hung_up = reply.send(answer);
+                    }
                 }
                 self.quotas.charge(uid, account, started.elapsed());
             }
             Message::Adopt { candidate, reply } => {
-                let _ended = reply.send(self.adopt_by_rule(candidate));
+                self.adopt_by_rule(candidate, reply);
             }
             Message::LeaseEnded { app } => {
                 if let Some(known) = self.registry.get_mut(app) {
@@ -240,7 +251,6 @@ impl Daemon {
                 release::release(&permit, &asked.name, registry, machine, decider, telemetry)
             }
             Request::Promise(asked) => promise::promise(&permit, &asked, registry, machine),
-            Request::Adopt(request) => self.adopt(peer, *request).map(Reply::Adopt),
             Request::Reload => self.reload_for(&permit).map(Reply::Reload),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
@@ -251,9 +261,12 @@ impl Daemon {
                 self.may_have_ended(app);
                 Ok(Reply::Exited {})
             }
-            Request::Launch(_) | Request::GetInfo | Request::GetInterfaceDescription(_) => Err(
-                internal("the call was routed to the wrong handler".to_owned()),
-            ),
+            Request::Launch(_)
+            | Request::Adopt(_)
+            | Request::GetInfo
+            | Request::GetInterfaceDescription(_) => Err(internal(
+                "the call was routed to the wrong handler".to_owned(),
+            )),
         };
         Handled::of(answer, effect)
     }
@@ -445,8 +458,10 @@ impl Daemon {
     /// Returns all CPUs to the applications.
     fn stop(&mut self) {
         service::stopping();
-        self.timing.answers_due = Some(Instant::now());
-        self.answer_saved();
+        if !self.registry.joining.is_empty() {
+            self.store.flush(SAVED_FIRST);
+        }
+        self.answer_saved(Instant::now() + SAVED_FIRST);
         self.save(Ending::Stopping);
         if self.store.flush(LAST_SAVE) == Flushed::Late {
             tracing::warn!(

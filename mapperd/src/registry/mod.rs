@@ -13,8 +13,9 @@ use crate::config::accounts::Accounts;
 use app::{App, Lease};
 use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
+use mapper_host::enforce;
 use mapper_model::{AppId, AppName, CpuSet};
-use pending::{Pending, Unanswered};
+use pending::{Joining, Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -39,6 +40,8 @@ pub(crate) struct Registry {
     pub(crate) pending: Vec<Pending>,
     /// Launches that are placed and wait to be saved.
     pub(crate) unanswered: Vec<Unanswered>,
+    /// Adoptions that wait to be saved.
+    pub(crate) joining: Vec<Joining>,
     pub(crate) next_app: AppId,
     /// Released applications of which processes could not be moved back: those stay in the group, unmanaged.
     pub(crate) released: BTreeSet<AppId>,
@@ -53,6 +56,7 @@ impl Registry {
             apps: Vec::new(),
             pending: Vec::new(),
             unanswered: Vec::new(),
+            joining: Vec::new(),
             next_app: AppId(1),
             left_alone: VecDeque::new(),
             released: BTreeSet::new(),
@@ -71,7 +75,19 @@ impl Registry {
             let adoption = app.record.origin.adoption();
             adoption.is_some_and(|adoption| adoption.target == *target)
         };
-        Some(self.apps.iter().find(is_it)?.record.id)
+        Some(self.with_joining().find(is_it)?.record.id)
+    }
+
+    /// The applications, and those that are to become some.
+    pub(crate) fn with_joining(&self) -> impl Iterator<Item = &App> {
+        let joining = self.joining.iter().map(|joining| &joining.app);
+        self.apps.iter().chain(joining)
+    }
+
+    pub(crate) fn add(&mut self, app: App) {
+        let id = app.record.id;
+        let place = self.apps.partition_point(|other| other.record.id < id);
+        self.apps.insert(place, app);
     }
 
     /// What a rule fits is not to be adopted again before it starts anew.
@@ -143,12 +159,19 @@ impl Registry {
 
     pub(crate) fn is_pending(&self, pid: u32) -> bool {
         let mut pending = self.pending.iter();
+        let mut joining = self.joining.iter();
         pending.any(|pending| pending.launch.request.pid == pid)
+            || joining.any(|joining| joining.adoptee.target == enforce::AdoptTarget::Pid(pid))
     }
 
-    /// How many applications and waiting launches count against a user's quota.
+    /// How many applications there are and may be.
+    pub(crate) fn count(&self) -> usize {
+        self.apps.len() + self.pending.len() + self.joining.len()
+    }
+
+    /// How many applications and newcomers count against a user's quota.
     pub(crate) fn count_of(&self, account: u32, accounts: &Accounts) -> usize {
-        let apps = self.apps.iter().map(|app| app.record.requested_by());
+        let apps = self.with_joining().map(|app| app.record.requested_by());
         let pending = self.pending.iter().map(|p| p.launch.peer.uid);
         let uids = apps.chain(pending);
         uids.filter(|uid| accounts.of(*uid) == account).count()
@@ -165,7 +188,7 @@ impl Registry {
 
     /// The name, with a number added if it is taken.
     pub(crate) fn unique_name(&self, wanted: AppName) -> AppName {
-        let names = self.apps.iter().map(|app| &app.record.spec.name);
+        let names = self.with_joining().map(|app| &app.record.spec.name);
         let names: HashSet<&AppName> = names.collect();
         let taken = |name: &AppName| names.contains(name);
         if !taken(&wanted) {

@@ -1,9 +1,11 @@
-//! A launch that waits for others.
+//! Newcomers: launches that wait for others, adoptions that wait to be saved.
 
 use crate::config::peer::Peer;
+use crate::registry::app::App;
 use crate::registry::provenance::Provenance;
-use crate::socket::message::Answer;
-use mapper_control::schema::{LaunchRequest, Partition, RuntimeChoice, Terms};
+use crate::socket::message::{Answer, Outcome};
+use mapper_control::schema::{AdoptTarget, LaunchRequest, Partition, RuntimeChoice, Terms};
+use mapper_host::enforce::Adoptee;
 use mapper_model::{AppId, AppSpec};
 use std::os::fd::OwnedFd;
 use tokio::sync::oneshot;
@@ -50,4 +52,31 @@ pub(crate) struct Unanswered {
     pub(crate) admitted: Admitted,
     pub(crate) reply: oneshot::Sender<Answer>,
     pub(crate) state: u64,
+    /// When it is answered in any case.
+    pub(crate) due: Instant,
+}
+
+/// What is to be adopted and is not moved before the state with this number is saved: the next daemon could not restore what
+/// it has now.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) target: AdoptTarget,
+    pub(crate) adoptee: Adoptee,
+    /// A descriptor of its first process, if that was named.
+    pub(crate) process: Option<OwnedFd>,
+    /// Not yet one of the applications.
+    pub(crate) app: App,
+    pub(crate) asked: AdoptionAsked,
+    /// Whom its time is charged to.
+    pub(crate) uid: u32,
+    pub(crate) state: u64,
+    /// When it is refused unless it is saved.
+    pub(crate) due: Instant,
+}
+
+/// Who waits for an adoption.
+#[derive(Debug)]
+pub(crate) enum AdoptionAsked {
+    ByClient(oneshot::Sender<Answer>),
+    ByRule(oneshot::Sender<Outcome>),
 }

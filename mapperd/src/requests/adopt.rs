@@ -6,7 +6,7 @@
 //! sure that the pid has not passed to another process.
 //!
 //! The loop takes the steps: [`prepare`]; save, so that the next daemon can restore everything whatever happens to
-//! this one; [`bring_in`]; decide; [`reply`].
+//! this one, while others are served; [`bring_in`]; decide; [`reply`].
 //!
 //! Adopted applications have no lease: they are managed until their last process ends, or until the user who
 //! adopted them or the administrator releases them.
@@ -29,7 +29,7 @@ use mapper_control::{ErrorReply, PROTOCOL};
 use mapper_host::enforce::{self, Adoptee, Departure, descendants};
 use mapper_host::procfs::ProcFs;
 use mapper_host::{HostError, chain};
-use mapper_model::{AppName, AppSpec};
+use mapper_model::{AppId, AppName, AppSpec};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -43,14 +43,17 @@ const MOST_THREADS: u32 = 4096;
 /// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
 
-/// An application that is registered but not moved yet.
+/// What is to be adopted and is known to the enforcer, but not moved yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) adoptee: Adoptee,
-    process: Option<OwnedFd>,
+    /// A descriptor of its first process, if that was named.
+    pub(crate) process: Option<OwnedFd>,
+    /// Not registered yet.
+    pub(crate) app: App,
 }
 
-/// Checks the request and registers the application; nothing is moved yet.
+/// Checks the request and makes the application; nothing is moved yet.
 pub(crate) fn prepare(
     peer: &Peer,
     request: AdoptRequest,
@@ -122,24 +125,28 @@ pub(crate) fn prepare(
     };
     let watched = process.as_ref().map(OwnedFd::try_clone).transpose();
     let watches = machine.watch(id, watched.unwrap_or_default());
-    registry.apps.push(App::new(record, Lease::Ended, watches));
-    Ok(Prepared { adoptee, process })
+    let app = App::new(record, Lease::Ended, watches);
+    Ok(Prepared {
+        adoptee,
+        process,
+        app,
+    })
 }
 
 /// Moves a prepared application to where it can be confined, if what it has now is saved.
 pub(crate) fn bring_in(
-    prepared: &Prepared,
+    adoptee: &Adoptee,
+    process: Option<&OwnedFd>,
     saved: Flushed,
     machine: &mut Machine,
 ) -> Result<(), ErrorReply> {
-    let adoptee = &prepared.adoptee;
     if let Some(why) = unsaved(saved) {
         let target = &adoptee.target;
         return Err(not_saved(target, saved, &why));
     }
     let moved = machine.enforcer.move_in(adoptee);
     moved.map_err(|error| refusal(&error))?;
-    match (&adoptee.target, &prepared.process) {
+    match (&adoptee.target, process) {
         // Another process may have its pid now.
         (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
             Err(no_process(*pid))
@@ -149,14 +156,7 @@ pub(crate) fn bring_in(
 }
 
 /// Undoes [`prepare`].
-pub(crate) fn withdraw(
-    prepared: &Prepared,
-    registry: &mut Registry,
-    machine: &mut Machine,
-    decider: &Decider,
-) {
-    let id = prepared.adoptee.app;
-    registry.remove(id);
+pub(crate) fn withdraw(id: AppId, machine: &mut Machine, decider: &Decider) {
     let cpus = machine.unmanaged_cpus(decider.topology());
     let released = machine.enforcer.release(id, &cpus, Departure::ForGood);
     if let Err(error) = released {
@@ -165,12 +165,8 @@ pub(crate) fn withdraw(
 }
 
 /// The reply after the decision; `None` if the application could not be confined.
-pub(crate) fn reply(
-    prepared: &Prepared,
-    registry: &Registry,
-    machine: &mut Machine,
-) -> Option<AdoptReply> {
-    let app = registry.get(prepared.adoptee.app)?;
+pub(crate) fn reply(id: AppId, registry: &Registry, machine: &mut Machine) -> Option<AdoptReply> {
+    let app = registry.get(id)?;
     if app.effective.is_empty() {
         return None;
     }

@@ -94,7 +94,7 @@ impl<'a> Permit<'a> {
         }
         let own = registry.count_of(self.peer.account, &machine.accounts);
         self.one_more(own)?;
-        self.has_room(registry.apps.len() + registry.pending.len(), own)
+        self.has_room(registry.count(), own)
     }
 
     /// Whether one more application can be managed that a rule asks for: no place that is reserved, and nobody's more than
@@ -108,8 +108,7 @@ impl<'a> Permit<'a> {
             true => 0,
             false => registry.count_of(self.peer.account, &machine.accounts),
         };
-        let applications = registry.apps.len() + registry.pending.len();
-        self.has_room_within(APPLICATIONS - RESERVED, applications, own)
+        self.has_room_within(APPLICATIONS - RESERVED, registry.count(), own)
     }
 
     pub(crate) fn check_reload(&self) -> Result<(), ErrorReply> {

@@ -45,12 +45,13 @@ impl Store {
         saved.left_alone.clone_from(&registry.left_alone);
         saved.ended = registry.ended.to_save();
         let token = |app: &App| Some(app.page.as_ref()?.writer.token().to_string());
-        let apps = registry.apps.iter().map(|app| SavedApp {
+        let apps = registry.with_joining().map(|app| SavedApp {
             record: app.record.clone(),
             processes: enforcer.remember(app.record.id),
             token: token(app),
         });
         saved.apps = apps.collect();
+        saved.apps.sort_by_key(|app| app.record.id);
         saved.controller = Some(decider.controller.save());
         saver.submit(saved);
     }
@@ -61,6 +62,17 @@ impl Store {
             Some(saver) => saver.has_tried().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// The number of the state that is saved next.
+    pub(crate) fn next(&self) -> u64 {
+        self.saver.as_ref().map_or(0, |saver| saver.submitted() + 1)
+    }
+
+    /// Whether the state with this number, or a newer one, is written by now.
+    pub(crate) fn outcome(&self, state: u64) -> Flushed {
+        let saver = self.saver.as_ref();
+        saver.map_or(Flushed::Nowhere, |saver| saver.outcome(state))
     }
 
     /// Waits up to `patience` until the state is written.

@@ -114,6 +114,21 @@ impl Saver {
         (slot.tried < slot.submitted && !stuck).then_some(slot.submitted)
     }
 
+    /// The number of the newest state that was submitted.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.0.slot().submitted
+    }
+
+    /// Whether the state with this number, or a newer one, is written.
+    pub(crate) fn outcome(&self, state: u64) -> Flushed {
+        let slot = self.0.slot();
+        match slot.tried >= state {
+            false => Flushed::Late,
+            true if slot.failed => Flushed::Failed,
+            true => Flushed::Done,
+        }
+    }
+
     /// The number of the newest state that was written, or could not be.
     pub(crate) fn tried(&self) -> u64 {
         self.0.slot().tried
