@@ -82,6 +82,7 @@ fn launch_of(machine: &FakeMachine, process: u32) -> Launch {
         EarlierRun::Nothing,
     );
     Launch {
+        app: None,
         peer,
         request,
         settlement,

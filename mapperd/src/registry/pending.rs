@@ -24,6 +24,8 @@ pub(crate) struct Settlement {
 
 #[derive(Debug)]
 pub(crate) struct Launch {
+    /// What it becomes, if the kernel has held up its admission.
+    pub(crate) app: Option<AppId>,
     pub(crate) peer: Peer,
     pub(crate) request: LaunchRequest,
     pub(crate) settlement: Settlement,

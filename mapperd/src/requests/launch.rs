@@ -68,6 +68,7 @@ pub(crate) fn check(
         return Err(no_process(request.pid));
     }
     Ok(Launch {
+        app: None,
         peer,
         request,
         settlement,
@@ -175,7 +176,7 @@ impl From<ErrorReply> for NotAdmitted {
 
 /// Takes a launch under management. The next decision assigns its CPUs.
 pub(crate) fn admit(
-    launch: Launch,
+    mut launch: Launch,
     registry: &mut Registry,
     machine: &mut Machine,
     telemetry: &mut Telemetry,
@@ -188,7 +189,7 @@ pub(crate) fn admit(
     let threads = machine.proc.stat(request.pid).map(|stat| stat.threads);
     check_threads(request.pid, threads.unwrap_or_default())?;
     let own_mask = mask_of_launch(peer.pid, request.pid, registry, machine);
-    let id = registry.new_id();
+    let id = launch.app.unwrap_or_else(|| registry.new_id());
     let newcomer = Newcomer {
         app: id,
         first_process: request.pid,
@@ -202,7 +203,10 @@ pub(crate) fn admit(
     }
     match machine.enforcer.admit(&newcomer) {
         Ok(()) => {}
-        Err(HostError::HeldUp(..)) => return Err(NotAdmitted::HeldUp(Box::new(launch))),
+        Err(HostError::HeldUp(..)) => {
+            launch.app = Some(id);
+            return Err(NotAdmitted::HeldUp(Box::new(launch)));
+        }
         Err(error) => return Err(internal(chain(&error)).into()),
     }
     let Launch {
@@ -210,6 +214,7 @@ pub(crate) fn admit(
         request,
         process,
         settlement,
+        ..
     } = launch;
     let Settlement {
         mut spec,
@@ -255,7 +260,7 @@ pub(crate) fn admit(
     let mut app = App::new(record, Lease::Held, watches);
     app.most_cpus = Some(most_cpus);
     app.page = page;
-    registry.apps.push(app);
+    registry.add(app);
     Ok(Admitted {
         id,
         terms,

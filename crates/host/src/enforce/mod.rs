@@ -106,7 +106,8 @@ pub trait Confine: fmt::Debug {
 
 /// Follows the processes of applications from their arrival to their release.
 pub trait Membership: fmt::Debug {
-    /// Follows the processes of an application from here on. After an error nothing is left behind.
+    /// Follows the processes of an application from here on. After an error nothing is left behind, but what the kernel
+    /// holds up may still come: to be repeated for the same application once it no longer does.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
     /// Reads what a running program has now, and changes nothing; [`HostError::NotAdoptable`] if it cannot be adopted.

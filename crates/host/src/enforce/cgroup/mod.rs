@@ -40,6 +40,7 @@ pub use root::find_root;
 pub use running::{RunningGroup, RunningGroups, running_groups};
 
 use self::adoption::Adoption;
+use self::apart::Size;
 use self::files::{
     ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
     group_number, groups_below, name_of,
@@ -65,6 +66,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// Processes of a newcomer of which the first is one: it waits before it runs the program.
+const WITH_THE_FIRST: usize = 64;
 
 /// Confines applications by cpusets. See the [module](self).
 #[derive(Debug)]
@@ -287,18 +291,32 @@ impl Confine for CgroupEnforcer {
 
 impl Membership for CgroupEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
-        let name = name_of(newcomer.app);
-        let made = self.groups.root.make(&name).inspect_err(|error| {
-            if error.may_be_made_later() {
-                self.groups.left_over.push(newcomer.app);
+        let Newcomer {
+            app, first_process, ..
+        } = *newcomer;
+        let name = name_of(app);
+        let left_over = &mut self.groups.left_over;
+        let tried = left_over.contains(&app);
+        left_over.retain(|left| *left != app);
+        let made = match tried {
+            true => self.groups.root.make_or_open(&name),
+            false => self.groups.root.make(&name),
+        };
+        let dir = made.inspect_err(|error| {
+            if tried || error.may_be_made_later() {
+                self.groups.left_over.push(app);
             }
-        });
-        let dir = made?;
-        if let Err(error) = dir.add_process(newcomer.first_process) {
+        })?;
+        // What was held up may have arrived after all.
+        let arrived = tried
+            && dir
+                .numbers("cgroup.procs", WITH_THE_FIRST)
+                .is_ok_and(|processes| processes.contains(&first_process));
+        if !arrived && let Err(error) = dir.add_process(first_process, Size::Small) {
             // A process whose move the kernel holds up may be in it by now.
             let removed = self.groups.root.remove_tree(&name, 0);
             if !matches!(removed, Ok(Removed::Yes)) {
-                self.groups.left_over.push(newcomer.app);
+                self.groups.left_over.push(app);
             }
             return Err(error);
         }

@@ -2,6 +2,7 @@
 //! checked before it is moved and afterwards, and all until none is left. What has more processes than can be moved back
 //! without others waiting goes back in pieces ([`Returning`]).
 
+use super::apart::Size;
 use super::files::{collect_some, name_of};
 use super::group::{Groups, Homes, Origin};
 use super::group_dir::GroupDir;
@@ -91,7 +92,7 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
         Identity::Gone => return Ok(()),
         Identity::Anothers(user) => return Err(anothers(target, process, user)),
     }
-    match dir.add_process(process.pid) {
+    match dir.add_process(process.pid, Size::Large) {
         Err(error) if error.is_gone() => return Ok(()),
         written => written?,
     }
