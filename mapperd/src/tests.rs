@@ -537,22 +537,37 @@ fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
 }
 
 /// A disk that takes a state for each message, and fails where that says so.
-struct Slow(std::sync::Mutex<std::sync::mpsc::Receiver<bool>>);
+struct Slow {
+    works: std::sync::Mutex<std::sync::mpsc::Receiver<bool>>,
+    /// The applications in each state.
+    states: std::sync::Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
+}
 
 impl StateWriter for Slow {
-    fn store(&self, _: Unsaved) -> anyhow::Result<Stored> {
-        let works = self.0.lock().unwrap().recv()?;
+    fn store(&self, state: Unsaved) -> anyhow::Result<Stored> {
+        let works = self.works.lock().unwrap().recv()?;
         anyhow::ensure!(works, "no space left");
+        let apps = state.apps.iter().map(|app| app.record.id.0);
+        self.states.lock().unwrap().push(apps.collect());
         Ok(Stored::Whole)
     }
 }
 
-fn with_slow_disk() -> (FakeMachine, std::sync::mpsc::Sender<bool>) {
+struct SlowDisk {
+    works: std::sync::mpsc::Sender<bool>,
+    states: std::sync::Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
+}
+
+fn with_slow_disk() -> (FakeMachine, SlowDisk) {
     let mut machine = FakeMachine::with_processes_of(0);
-    let (disk, states) = std::sync::mpsc::channel();
-    let saver = Saver::start(Slow(std::sync::Mutex::new(states))).unwrap();
-    machine.daemon.store.saver = Some(saver);
-    (machine, disk)
+    let (works, messages) = std::sync::mpsc::channel();
+    let states = std::sync::Arc::default();
+    let slow = Slow {
+        works: std::sync::Mutex::new(messages),
+        states: std::sync::Arc::clone(&states),
+    };
+    machine.daemon.store.saver = Some(Saver::start(slow).unwrap());
+    (machine, SlowDisk { works, states })
 }
 
 fn begin_to_adopt(machine: &mut FakeMachine, group: &str) -> oneshot::Receiver<Answer> {
@@ -573,8 +588,8 @@ fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served()
     assert_eq!(machine.daemon.registry.apps.len(), 0);
     assert_eq!(machine.daemon.registry.count(), 2);
     assert_eq!(machine.seen.borrow().moved, []);
-    for _ in 0..8 {
-        disk.send(true).unwrap();
+    for _ in 0..16 {
+        disk.works.send(true).unwrap();
     }
     machine.saved();
     let names = machine.daemon.registry.apps.iter();
@@ -584,6 +599,13 @@ fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served()
         assert!(answer.try_recv().unwrap().is_ok());
     }
     assert_eq!(machine.seen.borrow().moved.len(), 2);
+    // What is saved while the first comes has the second as well.
+    machine.daemon.store.flush(Duration::from_secs(20));
+    let states = disk.states.lock().unwrap();
+    assert!(states.len() >= 2, "{states:?}");
+    for later in &states[1..] {
+        assert_eq!(*later, [1, 2]);
+    }
 }
 
 #[test]
@@ -592,7 +614,7 @@ fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
         let (mut machine, disk) = with_slow_disk();
         let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
         if let Some(works) = works {
-            disk.send(works).unwrap();
+            disk.works.send(works).unwrap();
             machine.saved();
         } else {
             let due = machine.daemon.registry.joining[0].due;

@@ -126,8 +126,11 @@ impl Daemon {
             due,
         });
         self.save(Ending::Running);
-        // At once where nothing can be saved.
-        self.adopt_saved(now);
+        if self.store.saver.is_none() {
+            // At once, as nothing can be saved.
+            self.adopt_saved(now);
+            return;
+        }
         self.timing.answer_by(due);
     }
 
@@ -151,13 +154,17 @@ impl Daemon {
 
     /// Adopts what is saved by now, and refuses what is not and has waited until this moment.
     pub(super) fn adopt_saved(&mut self, until: Instant) {
-        let waiting = std::mem::take(&mut self.registry.joining);
-        for joining in waiting {
+        let ready = |daemon: &Self| {
+            let ready = |joining: &Joining| {
+                let saved = daemon.store.outcome(joining.state);
+                saved != Flushed::Late || joining.due <= until
+            };
+            daemon.registry.joining.iter().position(ready)
+        };
+        // The others stay in every state that is saved meanwhile.
+        while let Some(place) = ready(self) {
+            let joining = self.registry.joining.remove(place);
             let saved = self.store.outcome(joining.state);
-            if saved == Flushed::Late && joining.due > until {
-                self.registry.joining.push(joining);
-                continue;
-            }
             let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
             self.finish_adopting(joining, saved);
             self.quotas.charge(uid, account, started.elapsed());
@@ -176,8 +183,12 @@ impl Daemon {
         } = joining;
         let id = adoptee.app;
         if let Err(error) = adopt::bring_in(&adoptee, process.as_ref(), saved, &mut self.machine) {
-            adopt::withdraw(id, &mut self.machine, &self.decider);
+            adopt::withdraw(id, &mut self.registry, &mut self.machine, &self.decider);
             self.save(Ending::Running);
+            // What is on its way back is looked at in each interval.
+            if self.timing.next_interval.is_none() && self.has_work() {
+                self.begin_interval(Instant::now());
+            }
             return self.not_adopted(&target, uid, asked, error);
         }
         self.registry.add(app);

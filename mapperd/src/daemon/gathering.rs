@@ -49,6 +49,23 @@ enum Order {
 /// What was admitted, and who waits for the answer.
 type Waiting = (Admitted, oneshot::Sender<Answer>);
 
+/// What came of the launches that have waited.
+#[derive(Default)]
+struct Gathered {
+    admitted: Vec<Waiting>,
+    /// What each took.
+    events: Vec<Event>,
+    /// How long the kernel has held up one of them.
+    held_up: Duration,
+}
+
+/// Whether an application of an earlier daemon was.
+#[derive(PartialEq, Eq)]
+enum Forgotten {
+    Yes,
+    No,
+}
+
 impl Daemon {
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
         let since = Instant::now();
@@ -84,11 +101,15 @@ impl Daemon {
         let started = Clock::now();
         let mut events = self.forget_empty();
         let held = self.machine.moves_held_up();
-        let (admitted, launches) = match &held {
+        let Gathered {
+            admitted,
+            events: launches,
+            held_up,
+        } = match &held {
             None => self.admit(),
             Some(held) => {
                 self.refuse_the_late(held);
-                Default::default()
+                Gathered::default()
             }
         };
         if !events.is_empty() || !admitted.is_empty() {
@@ -96,8 +117,9 @@ impl Daemon {
         }
         self.answer_when_saved(admitted);
         events.extend(launches);
-        self.charge(events, started.elapsed());
-        self.gather_after(started.elapsed());
+        let taken = started.elapsed();
+        self.charge(events, taken.saturating_sub(held_up));
+        self.gather_after(taken);
         if !self.registry.pending.is_empty() {
             let again = self.machine.moves_held_up();
             let again = again.map(|_| Instant::now() + LOOK_AGAIN);
@@ -111,11 +133,20 @@ impl Daemon {
         let late = |waiting: &Pending| waiting.since.elapsed() >= HELD_UP_AT_MOST;
         let (late, pending) = pending.into_iter().partition(late);
         self.registry.pending = pending;
-        for Pending { launch, reply, .. } in late {
-            let (pid, error) = (launch.request.pid, held_up(held));
-            tracing::warn!(pid, "launch refused: {error}");
-            let _hung_up = reply.send(Err(error));
+        for late in late {
+            self.refuse_late(late, held);
         }
+    }
+
+    fn refuse_late(&mut self, late: Pending, held: &HeldUp) {
+        let Pending { launch, reply, .. } = late;
+        let (pid, error) = (launch.request.pid, held_up(held));
+        tracing::warn!(pid, "launch refused: {error}");
+        if let Some(app) = launch.app {
+            let enforcer = self.machine.enforcer.as_ref();
+            self.registry.note_left_over(app, enforcer);
+        }
+        let _hung_up = reply.send(Err(error));
     }
 
     /// What follows waits as long as this took.
@@ -135,9 +166,8 @@ impl Daemon {
         }
     }
 
-    /// Returns what was admitted, and what each launch took.
-    fn admit(&mut self) -> (Vec<Waiting>, Vec<Event>) {
-        let (mut admitted, mut events) = (Vec::new(), Vec::new());
+    fn admit(&mut self) -> Gathered {
+        let (mut admitted, mut events, mut held_up) = (Vec::new(), Vec::new(), Duration::ZERO);
         let began = Clock::now();
         let mut pending = std::mem::take(&mut self.registry.pending);
         pending.sort_by_cached_key(|waiting| {
@@ -162,7 +192,7 @@ impl Daemon {
             if reply.is_closed() {
                 continue;
             }
-            self.forget_unanswered(launch.request.pid);
+            let forgotten = self.forget_unanswered(launch.request.pid);
             let Self {
                 registry,
                 machine,
@@ -176,29 +206,46 @@ impl Daemon {
                     tracing::warn!("launch failed: {error}");
                     let _ = reply.send(Err(error));
                 }
-                // Neither can the others be. Its user is not charged for what others hold up.
+                // Neither can the others be. Nobody is charged for that.
                 Err(NotAdmitted::HeldUp(launch)) => {
-                    self.registry.pending.push(Pending {
-                        launch: *launch,
+                    let launch = *launch;
+                    let waiting = Pending {
+                        launch,
                         reply,
                         since,
-                    });
+                    };
+                    match self.machine.moves_held_up() {
+                        Some(held) if since.elapsed() >= HELD_UP_AT_MOST => {
+                            self.refuse_late(waiting, &held);
+                        }
+                        _ => self.registry.pending.push(waiting),
+                    }
+                    held_up = started.elapsed();
+                    if forgotten == Forgotten::Yes {
+                        events.push(Event::new(uid, account, Clock::now()));
+                    }
                     break;
                 }
             }
             events.push(Event::new(uid, account, started));
         }
         self.registry.pending.extend(pending);
-        (admitted, events)
+        Gathered {
+            admitted,
+            events,
+            held_up,
+        }
     }
 
     /// An earlier daemon admitted this process and ended before it answered: its launcher asks again.
-    fn forget_unanswered(&mut self, pid: u32) {
-        if let Some(app) = launch::with_first_process(pid, &self.registry, &self.machine) {
-            let app = app.record.id;
-            self.forget(app);
-            self.registry.ended.retract(app);
-        }
+    fn forget_unanswered(&mut self, pid: u32) -> Forgotten {
+        let Some(app) = launch::with_first_process(pid, &self.registry, &self.machine) else {
+            return Forgotten::No;
+        };
+        let app = app.record.id;
+        self.forget(app);
+        self.registry.ended.retract(app);
+        Forgotten::Yes
     }
 
     fn answer_when_saved(&mut self, admitted: Vec<Waiting>) {

@@ -39,10 +39,8 @@ pub(crate) fn let_go(
     }
     let released = machine.enforcer.release(app, &cpus, why);
     let trouble = released.err().map(|error| chain(&error));
-    if !matches!(gone.record.origin, Origin::Launched { .. })
-        && machine.enforcer.left_over().contains(&app)
-    {
-        registry.released.insert(app);
+    if !matches!(gone.record.origin, Origin::Launched { .. }) {
+        registry.note_left_over(app, machine.enforcer.as_ref());
     }
     let name = &gone.record.spec.name;
     if let Some(trouble) = &trouble {

@@ -127,6 +127,13 @@ impl Registry {
         id
     }
 
+    /// What could not be taken back out of its group is not managed by the next daemon, either.
+    pub(crate) fn note_left_over(&mut self, app: AppId, enforcer: &dyn enforce::Enforcer) {
+        if enforcer.left_over().contains(&app) {
+            self.released.insert(app);
+        }
+    }
+
     /// Notes each application whose launcher has ended, or that never had one, as perhaps ended.
     pub(crate) fn note_without_lease(&mut self) {
         let ended = |app: &&App| app.lease == Lease::Ended;

@@ -21,7 +21,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::{Adoption, ByRule, Origin};
 use crate::requests::permit::{
-    Permit, check_cpus, internal, invalid, no_process, not_permitted, open_process,
+    Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted, open_process,
 };
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
@@ -151,17 +151,31 @@ pub(crate) fn bring_in(
         (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
             Err(no_process(*pid))
         }
+        // Another adoption, of what it started or of what it is in, was saved first.
+        (enforce::AdoptTarget::Pid(pid), _)
+            if machine.enforcer.owner(*pid) != Some(adoptee.app) =>
+        {
+            Err(not_permitted(format!(
+                "process {pid} has become part of another application; release that first"
+            )))
+        }
         _ => Ok(()),
     }
 }
 
 /// Undoes [`prepare`].
-pub(crate) fn withdraw(id: AppId, machine: &mut Machine, decider: &Decider) {
+pub(crate) fn withdraw(
+    id: AppId,
+    registry: &mut Registry,
+    machine: &mut Machine,
+    decider: &Decider,
+) {
     let cpus = machine.unmanaged_cpus(decider.topology());
     let released = machine.enforcer.release(id, &cpus, Departure::ForGood);
     if let Err(error) = released {
         tracing::warn!(app = id.0, "release: {}", chain(&error));
     }
+    registry.note_left_over(id, machine.enforcer.as_ref());
 }
 
 /// The reply after the decision; `None` if the application could not be confined.
@@ -207,6 +221,9 @@ fn check_process(
     // What an application has started since the last refresh is its own, too.
     if let Err(error) = machine.enforcer.refresh() {
         tracing::warn!("processes not read: {}", chain(&error));
+    }
+    if let Some(held) = machine.moves_held_up() {
+        return Err(held_up(&held));
     }
     if let Some(app) = machine.enforcer.owner(pid) {
         return Err(not_permitted(format!(

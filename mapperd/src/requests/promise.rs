@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::requests::explain::find_visible;
 use crate::requests::launch::application_of;
-use crate::requests::permit::{Permit, invalid};
+use crate::requests::permit::{Permit, held_up, invalid};
 use mapper_control::schema::{PromiseReply, PromiseRequest};
 use mapper_control::{ErrorReply, PROTOCOL, Reply};
 
@@ -17,6 +17,8 @@ pub(crate) fn promise(
 ) -> Result<Reply, ErrorReply> {
     let id = match &asked.name {
         Some(name) => find_visible(permit, name, registry)?.record.id,
+        // To know the group of a process would wait, too, on kernels before 6.8.
+        None if let Some(held) = machine.moves_held_up() => return Err(held_up(&held)),
         None => application_of(permit.peer.pid, registry, machine).ok_or_else(|| {
             invalid(format!(
                 "process {} is part of no application; give the application's name",

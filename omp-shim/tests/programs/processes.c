@@ -17,19 +17,30 @@
 extern char **environ;
 static const char *how;
 
-static int calls(void)
+/* What waits for no other thread of the process that it was copied from. */
+static int alone(void)
 {
     sigset_t set, old;
     sigemptyset(&set);
     errno = 0;
     return sigprocmask(SIG_BLOCK, &set, &old) || pthread_sigmask(SIG_SETMASK, &old, NULL) || sigaltstack(NULL, NULL) ||
-           sched_yield() || setuid(getuid()) || close(-1) != -1 || errno != EBADF;
+           sched_yield() || close(-1) != -1 || errno != EBADF;
+}
+
+static int calls(void)
+{
+    return alone() || setuid(getuid());
 }
 
 static int in_clone(void *unused)
 {
     (void)unused;
     _exit(calls());
+}
+
+static int exec_in_clone(void *arguments)
+{
+    _exit(alone() ? 1 : execv("/bin/true", arguments));
 }
 
 static int make(void)
@@ -45,6 +56,8 @@ static int make(void)
     if (!strcmp(how, "spawn") && posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ)) return 1;
     if (!strcmp(how, "clone")) pid = clone(in_clone, stack, SIGCHLD, NULL);
     if (!strcmp(how, "clone_vm")) pid = clone(in_clone, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    if (!strcmp(how, "clone_exec")) pid = clone(exec_in_clone, stack, SIGCHLD, arguments);
+    if (!strcmp(how, "bare_exec") && !(pid = syscall(SYS_fork))) _exit(alone() ? 1 : execv("/bin/true", arguments));
     if (!strcmp(how, "bare") && !(pid = syscall(SYS_fork))) exit(calls());
     return waitpid(pid, &status, 0) != pid || status;
 }

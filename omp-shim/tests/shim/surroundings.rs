@@ -55,11 +55,21 @@ fn processes_made_in_every_way_and_at_every_place_run_as_plainly() {
     for compiler in COMPILERS {
         let program = Program::with_flags(compiler, "processes.c", &["-fopenmp", "-pthread"]);
         for how in [
-            "fork", "exec", "exit", "vfork", "spawn", "clone", "clone_vm", "bare",
+            "fork",
+            "exec",
+            "exit",
+            "vfork",
+            "spawn",
+            "clone",
+            "clone_vm",
+            "clone_exec",
+            "bare",
+            "bare_exec",
         ] {
             for place in ["before", "after", "beside", "within"] {
-                // A bare call leaves the C library's locks and threads as they were: beside a thread, a child may hang
-                // in it. So it does plainly when it exits after libomp's first region: libomp waits for its threads.
+                // A bare call leaves the C library's locks and threads as they were: beside a thread, a child that calls
+                // what waits for one may hang. So it does plainly when it exits after libomp's first region: libomp waits
+                // for its threads.
                 let hangs_plainly = match place {
                     "beside" => ["bare", "clone"].contains(&how),
                     "after" => how == "bare" && compiler == Compiler::Clang,

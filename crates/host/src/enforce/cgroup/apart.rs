@@ -9,9 +9,10 @@
 //! for that as well, after it has taken effect; so does every process that joins a group, with the lock of all groups
 //! held.
 //!
-//! Therefore a thread of its own makes each move, and each other change once memory is bound here. If it does not return
-//! soon, that thread is left to wait, and the next change gets another. A change of a cpuset that is held up is in force, as
-//! its file shows. Moves are not tried while they would be held up.
+//! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here. If
+//! it does not return soon, that thread is left to wait, and the next change gets another, which was started before: a new
+//! thread would wait, too. A change of a cpuset that is held up is in force, as its file shows. Moves are not tried while they
+//! would be held up.
 
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
@@ -20,7 +21,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,9 @@ const PATIENCE: Patience = match cfg!(test) {
 
 /// Changes that may be held up at once, each with its thread.
 const MOST: usize = 256;
+
+/// Threads that are kept for what comes.
+const IDLE: usize = 2;
 
 const STACK: usize = 64 << 10;
 
@@ -62,12 +66,15 @@ struct Patience {
 
 #[derive(Debug)]
 struct State {
+    /// Whether decisions wait for moves.
+    begun: bool,
     /// Whether changes that are no moves have a thread of their own, too.
     memory_bound: bool,
     patience: Patience,
     /// While another change than a move is held up.
     moves: Moves,
-    thread: Option<SyncSender<Job>>,
+    /// Threads that wait for a change.
+    idle: Vec<SyncSender<Job>>,
     held: Vec<Held>,
 }
 
@@ -78,6 +85,16 @@ struct Held {
     moves: Moves,
     since: Instant,
     returned: Arc<AtomicBool>,
+    thread: SyncSender<Job>,
+}
+
+/// Says that a change has returned, whatever became of it.
+struct Returns(Arc<AtomicBool>);
+
+impl Drop for Returns {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -131,12 +148,26 @@ impl Changes {
 
     fn where_moves(moves: Moves) -> Self {
         Self(Arc::new(Mutex::new(State {
+            begun: false,
             memory_bound: false,
             patience: PATIENCE,
             moves,
-            thread: None,
+            idle: Vec::new(),
             held: Vec::new(),
         })))
+    }
+
+    /// From here on each move has a thread of its own. One more is started, for what comes while a move is held up.
+    pub(super) fn decisions_begin(&self) {
+        let mut state = self.state();
+        state.begun = true;
+        while state.idle.len() < IDLE {
+            match start() {
+                Ok(thread) => state.idle.push(thread),
+                // Tried again when it is needed.
+                Err(error) => return tracing::debug!("no thread for changes of groups: {error}"),
+            }
+        }
     }
 
     /// From here on each change has a thread of its own.
@@ -168,7 +199,11 @@ impl Changes {
     ) -> Result<(), HostError> {
         let mut state = self.state();
         let is_move = change.moves();
-        if !is_move && !state.memory_bound {
+        let apart = match is_move {
+            true => state.begun || state.memory_bound,
+            false => state.memory_bound,
+        };
+        if !apart {
             drop(state);
             return make().map_err(|error| change.failed(error));
         }
@@ -185,22 +220,36 @@ impl Changes {
                         held.since.elapsed().as_secs(),
                     ));
                 }
-                state.patience.others
+                match is_move {
+                    true => state.patience.first,
+                    false => state.patience.others,
+                }
             }
         };
         let (done, outcome) = mpsc::sync_channel(1);
         let returned = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&returned);
-        let job = Box::new(move || {
+        let returns = Returns(Arc::clone(&returned));
+        let job: Job = Box::new(move || {
+            let _returns = returns;
             let _nobody_waits = done.send(make());
-            flag.store(true, Ordering::Release);
         });
         let since = Instant::now();
-        state.hand_over(job).map_err(|error| change.failed(error))?;
-        if let Ok(outcome) = outcome.recv_timeout(patience) {
-            return outcome.map_err(|error| change.failed(error));
+        let ended = || io::Error::other("the thread that changes groups has ended");
+        let thread = match state.idle.pop() {
+            Some(thread) => thread,
+            None => start().map_err(|error| change.failed(error))?,
+        };
+        if thread.send(job).is_err() {
+            return Err(change.failed(ended()));
         }
-        state.thread = None;
+        match outcome.recv_timeout(patience) {
+            Ok(outcome) => {
+                state.idle.push(thread);
+                return outcome.map_err(|error| change.failed(error));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(change.failed(ended())),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
         let what = change.describe();
         tracing::warn!("the kernel holds up a change: {what}");
         let moves = match is_move {
@@ -212,6 +261,7 @@ impl Changes {
             moves,
             since,
             returned,
+            thread,
         });
         Err(HostError::HeldUp(what.clone(), what, 0))
     }
@@ -230,27 +280,17 @@ impl State {
 
     /// Forgets what has returned.
     fn look(&mut self) {
-        self.held.retain(|held| {
-            let returned = held.returned.load(Ordering::Acquire);
-            if returned {
-                let s = held.since.elapsed().as_secs_f64();
-                tracing::info!(
-                    "the kernel has finished a change after {s:.1} s: {}",
-                    held.change
-                );
-            }
-            !returned
-        });
-    }
-
-    fn hand_over(&mut self, job: Job) -> io::Result<()> {
-        let thread = match self.thread.take() {
-            Some(thread) => thread,
-            None => start()?,
-        };
-        let handed = thread.send(job);
-        self.thread = Some(thread);
-        handed.map_err(|_| io::Error::other("the thread that changes groups has ended"))
+        let returned = |held: &mut Held| held.returned.load(Ordering::Acquire);
+        for held in self.held.extract_if(.., returned) {
+            let s = held.since.elapsed().as_secs_f64();
+            tracing::info!(
+                "the kernel has finished a change after {s:.1} s: {}",
+                held.change
+            );
+            self.idle.push(held.thread);
+        }
+        // Others end.
+        self.idle.truncate(IDLE);
     }
 }
 

@@ -170,6 +170,7 @@ impl CgroupEnforcer {
         }
         groups.divide_by_application(&controllers);
         groups.remove_left_over();
+        groups.root.changes().decisions_begin();
         Ok(Self {
             partitions: Partitions::found(&groups),
             units: Units::default(),
@@ -337,7 +338,11 @@ impl Membership for CgroupEnforcer {
             units: &mut self.units,
             adoptee,
         }
-        .group()?;
+        .group();
+        if group.as_ref().is_err_and(HostError::may_be_made_later) {
+            self.groups.left_over.push(adoptee.app);
+        }
+        let group = group?;
         let account = adoptee.account;
         self.groups
             .apps

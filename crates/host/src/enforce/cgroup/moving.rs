@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Searches until no process is left behind; a program that forks faster is reported.
 const LOOKS: u32 = 32;
@@ -41,6 +42,8 @@ pub(super) fn gather(
     };
     if moved.is_err() {
         let back = match &group.origin {
+            // One may still come.
+            Origin::Moved(_) if matches!(moved, Err(HostError::HeldUp(..))) => Ok(Back::Part),
             Origin::Moved(homes) => put_back(groups, &group.dir, homes, usize::MAX),
             _ => Ok(Back::All),
         };
@@ -115,6 +118,9 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
 /// Processes that are moved back at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
 pub(super) const PROCESSES: usize = 256;
 
+/// They take no longer than this at once where each takes longer.
+const TURN: Duration = Duration::from_millis(100);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Back {
     All,
@@ -171,6 +177,7 @@ pub(super) fn put_back(
 ) -> Result<Back, HostError> {
     let proc = &groups.proc;
     let mut left = most;
+    let began = Instant::now();
     let mut stay = BTreeSet::new();
     let mut first_error = None;
     for _ in 0..LOOKS {
@@ -181,7 +188,7 @@ pub(super) fn put_back(
             return first_error.map_or(Ok(Back::All), Err);
         }
         for pid in tasks.processes {
-            if left == 0 {
+            if left == 0 || began.elapsed() > TURN {
                 return Ok(Back::Part);
             }
             left -= 1;
