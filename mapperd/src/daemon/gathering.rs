@@ -182,6 +182,7 @@ impl Daemon {
         });
         let mut pending = pending.into_iter();
         while began.elapsed() < ADMITTING
+            && self.machine.moves_held_up().is_none()
             && let Some(waiting) = pending.next()
         {
             let Pending {
@@ -190,6 +191,10 @@ impl Daemon {
                 since,
             } = waiting;
             if reply.is_closed() {
+                if let Some(app) = launch.app {
+                    let enforcer = self.machine.enforcer.as_ref();
+                    self.registry.note_left_over(app, enforcer);
+                }
                 continue;
             }
             let forgotten = self.forget_unanswered(launch.request.pid);
@@ -214,7 +219,7 @@ impl Daemon {
                         reply,
                         since,
                     };
-                    match self.machine.moves_held_up() {
+                    match self.machine.enforcer.held_up() {
                         Some(held) if since.elapsed() >= HELD_UP_AT_MOST => {
                             self.refuse_late(waiting, &held);
                         }

@@ -144,6 +144,10 @@ pub(crate) fn bring_in(
         let target = &adoptee.target;
         return Err(not_saved(target, saved, &why));
     }
+    // To know where its processes are would wait, too, on kernels before 6.8.
+    if let (enforce::AdoptTarget::Pid(_), Some(held)) = (&adoptee.target, machine.moves_held_up()) {
+        return Err(held_up(&held));
+    }
     let moved = machine.enforcer.move_in(adoptee);
     moved.map_err(|error| refusal(&error))?;
     match (&adoptee.target, process) {

@@ -81,7 +81,8 @@ struct State {
 #[derive(Debug)]
 struct Held {
     change: String,
-    /// Whether others can be made meanwhile.
+    is_move: bool,
+    /// Whether moves can be made meanwhile.
     moves: Moves,
     since: Instant,
     returned: Arc<AtomicBool>,
@@ -129,6 +130,14 @@ impl Change<'_> {
         }
     }
 
+    fn waits_for(&self, held: &Held) -> HostError {
+        HostError::HeldUp(
+            self.describe(),
+            held.change.clone(),
+            held.since.elapsed().as_secs(),
+        )
+    }
+
     fn describe(&self) -> String {
         let path = self.path.display();
         match self.action {
@@ -161,13 +170,7 @@ impl Changes {
     pub(super) fn decisions_begin(&self) {
         let mut state = self.state();
         state.begun = true;
-        while state.idle.len() < IDLE {
-            match start() {
-                Ok(thread) => state.idle.push(thread),
-                // Tried again when it is needed.
-                Err(error) => return tracing::debug!("no thread for changes of groups: {error}"),
-            }
-        }
+        state.start_threads();
     }
 
     /// From here on each change has a thread of its own.
@@ -214,11 +217,7 @@ impl Changes {
             Some(held) => {
                 let waits = is_move && held.moves == Moves::Wait;
                 if waits || state.held.len() >= MOST {
-                    return Err(HostError::HeldUp(
-                        change.describe(),
-                        held.change.clone(),
-                        held.since.elapsed().as_secs(),
-                    ));
+                    return Err(change.waits_for(held));
                 }
                 match is_move {
                     true => state.patience.first,
@@ -226,6 +225,9 @@ impl Changes {
                 }
             }
         };
+        if state.held.is_empty() {
+            state.start_threads();
+        }
         let (done, outcome) = mpsc::sync_channel(1);
         let returned = Arc::new(AtomicBool::new(false));
         let returns = Returns(Arc::clone(&returned));
@@ -235,9 +237,13 @@ impl Changes {
         });
         let since = Instant::now();
         let ended = || io::Error::other("the thread that changes groups has ended");
-        let thread = match state.idle.pop() {
-            Some(thread) => thread,
-            None => start().map_err(|error| change.failed(error))?,
+        let idle = state.idle.pop();
+        let held_move = state.held.iter().find(|held| held.is_move);
+        let thread = match (idle, held_move) {
+            (Some(thread), _) => thread,
+            // To start one would wait for that.
+            (None, Some(held)) => return Err(change.waits_for(held)),
+            (None, None) => start().map_err(|error| change.failed(error))?,
         };
         if thread.send(job).is_err() {
             return Err(change.failed(ended()));
@@ -258,6 +264,7 @@ impl Changes {
         };
         state.held.push(Held {
             change: what.clone(),
+            is_move,
             moves,
             since,
             returned,
@@ -276,6 +283,15 @@ impl State {
     fn oldest(&self) -> Option<&Held> {
         let waits = |held: &&Held| held.moves == Moves::Wait;
         self.held.iter().find(waits).or_else(|| self.held.first())
+    }
+
+    /// What cannot be started is tried again when it is needed.
+    fn start_threads(&mut self) {
+        while self.idle.len() < IDLE
+            && let Ok(thread) = start()
+        {
+            self.idle.push(thread);
+        }
     }
 
     /// Forgets what has returned.
@@ -322,7 +338,12 @@ impl Changes {
         let (end, waits) = mpsc::channel::<()>();
         self.memory_is_bound();
         self.state().moves = moves;
-        let patience = std::mem::replace(&mut self.state().patience.first, Duration::ZERO);
+        let none = Patience {
+            first: Duration::ZERO,
+            large: Duration::ZERO,
+            others: Duration::ZERO,
+        };
+        let patience = std::mem::replace(&mut self.state().patience, none);
         let change = Change {
             action: "write",
             value: "0",
@@ -334,7 +355,7 @@ impl Changes {
             Ok(())
         });
         assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
-        self.state().patience.first = patience;
+        self.state().patience = patience;
         end
     }
 }

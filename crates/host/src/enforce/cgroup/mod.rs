@@ -48,7 +48,7 @@ use self::files::{
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
-use self::moving::{Back, PROCESSES, Returned, Returning};
+use self::moving::{Back, PROCESSES, Returned, Returning, Turn};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
@@ -90,12 +90,12 @@ impl CgroupEnforcer {
         due.collect()
     }
 
-    fn go_on_returning(&mut self, most: usize) {
+    fn go_on_returning(&mut self, turn: &Turn) {
         if self.groups.root.changes().moves_wait() {
             return;
         }
         let groups = &self.groups;
-        self.returning.retain(|some| some.go_on(groups, most));
+        self.returning.retain(|some| some.go_on(groups, turn));
     }
 
     /// Below a directory of a cgroup v2 file system, which is made if it does not exist.
@@ -370,7 +370,7 @@ impl Membership for CgroupEnforcer {
         self.units.patience = systemd::PATIENCE;
         self.groups.left.clear();
         self.units.restore_again(Instant::now());
-        self.go_on_returning(PROCESSES);
+        self.go_on_returning(&Turn::short(PROCESSES));
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
         self.bind_what_is_due()
@@ -463,7 +463,7 @@ impl Membership for CgroupEnforcer {
                 Ok(Back::Part)
             }
             (Origin::Moved(homes), Departure::ForGood) => {
-                moving::put_back(&self.groups, &group.dir, homes, PROCESSES)
+                moving::put_back(&self.groups, &group.dir, homes, &Turn::short(PROCESSES))
             }
             (Origin::Launched | Origin::Moved(_), _) => Ok(Back::All),
             (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
@@ -579,7 +579,8 @@ impl Handover for CgroupEnforcer {
     }
 
     fn finish(&mut self) {
-        self.go_on_returning(usize::MAX);
+        let last = Turn::last();
+        self.go_on_returning(&last);
     }
 
     fn take_up(&mut self, unfinished: &serde_json::Value) {

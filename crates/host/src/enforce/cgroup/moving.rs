@@ -20,6 +20,12 @@ use std::time::{Duration, Instant};
 /// Searches until no process is left behind; a program that forks faster is reported.
 const LOOKS: u32 = 32;
 
+/// How long all moves of an adoption may take together.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Threads of a process that are moved soon.
+const FEW: u32 = 64;
+
 /// Moves a process and its descendants in. After an error all are put back, as soon as they can be, and the application is
 /// forgotten.
 pub(super) fn gather(
@@ -44,7 +50,7 @@ pub(super) fn gather(
         let back = match &group.origin {
             // One may still come.
             Origin::Moved(_) if matches!(moved, Err(HostError::HeldUp(..))) => Ok(Back::Part),
-            Origin::Moved(homes) => put_back(groups, &group.dir, homes, usize::MAX),
+            Origin::Moved(homes) => put_back(groups, &group.dir, homes, &Turn::short(usize::MAX)),
             _ => Ok(Back::All),
         };
         if let Err(error) = &back {
@@ -69,12 +75,20 @@ fn move_all(
     dir: &GroupDir,
     homes: &mut Homes,
 ) -> Result<(), HostError> {
+    let began = Instant::now();
     for _ in 0..LOOKS {
         let outside = search.outside(first)?;
         if outside.is_empty() {
             return Ok(());
         }
         for (process, path) in outside {
+            if began.elapsed() > LONGEST {
+                return Err(refused(
+                    &search.adoptee.target,
+                    "the kernel takes too long to move its processes",
+                    "try again later, or adopt its control group or unit",
+                ));
+            }
             search.note_home(homes, &process, path)?;
             move_one(search, dir, &process)?;
         }
@@ -95,7 +109,11 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
         Identity::Gone => return Ok(()),
         Identity::Anothers(user) => return Err(anothers(target, process, user)),
     }
-    match dir.add_process(process.pid, Size::Large) {
+    let size = match process.threads {
+        0..=FEW => Size::Small,
+        _ => Size::Large,
+    };
+    match dir.add_process(process.pid, size) {
         Err(error) if error.is_gone() => return Ok(()),
         written => written?,
     }
@@ -118,8 +136,28 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
 /// Processes that are moved back at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
 pub(super) const PROCESSES: usize = 256;
 
-/// They take no longer than this at once where each takes longer.
-const TURN: Duration = Duration::from_millis(100);
+/// What is moved back at once.
+#[derive(Debug)]
+pub(super) struct Turn {
+    processes: usize,
+    until: Instant,
+}
+
+impl Turn {
+    /// While others wait.
+    pub(super) fn short(processes: usize) -> Self {
+        let until = Instant::now() + Duration::from_millis(100);
+        Self { processes, until }
+    }
+
+    /// All, when the daemon stops: less than a service manager allows for it.
+    pub(super) fn last() -> Self {
+        Self {
+            processes: usize::MAX,
+            until: Instant::now() + Duration::from_secs(5),
+        }
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Back {
@@ -159,25 +197,24 @@ impl Returning {
     }
 
     /// Returns whether some are left. Errors are logged, and repeated by nobody.
-    pub(super) fn go_on(&self, groups: &Groups, most: usize) -> bool {
+    pub(super) fn go_on(&self, groups: &Groups, turn: &Turn) -> bool {
         matches!(
-            put_back(groups, &self.dir, &self.homes, most),
+            put_back(groups, &self.dir, &self.homes, turn),
             Ok(Back::Part)
         )
     }
 }
 
-/// Moves processes back to where they were, at most so many, or leaves them with all CPUs. Returns the first error; all
+/// Moves processes back to where they were, those of one turn, or leaves them with all CPUs. Returns the first error; all
 /// are logged.
 pub(super) fn put_back(
     groups: &Groups,
     dir: &GroupDir,
     homes: &Homes,
-    most: usize,
+    turn: &Turn,
 ) -> Result<Back, HostError> {
     let proc = &groups.proc;
-    let mut left = most;
-    let began = Instant::now();
+    let mut left = turn.processes;
     let mut stay = BTreeSet::new();
     let mut first_error = None;
     for _ in 0..LOOKS {
@@ -188,7 +225,7 @@ pub(super) fn put_back(
             return first_error.map_or(Ok(Back::All), Err);
         }
         for pid in tasks.processes {
-            if left == 0 || began.elapsed() > TURN {
+            if left == 0 || Instant::now() > turn.until {
                 return Ok(Back::Part);
             }
             left -= 1;

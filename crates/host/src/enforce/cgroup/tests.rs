@@ -414,6 +414,24 @@ fn moves_wait_for_one_that_is_held_up_whichever_the_kernel() {
 }
 
 #[test]
+fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_held_up() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let changes = tree.enforcer.groups.root.changes().clone();
+    // Two threads were started before.
+    let held = ["cgroup.procs", "cpuset.mems"].map(|file| changes.hold_up(file, Moves::Go));
+    let cpus = "2-3".parse().unwrap();
+    let refused = tree.enforcer.apply(AppId(1), &cpus).unwrap_err();
+    assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
+    drop(held);
+    while tree.enforcer.held_up().is_some() {
+        std::thread::yield_now();
+    }
+    tree.apply(1, "2-3");
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
+}
+
+#[test]
 fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
