@@ -329,10 +329,6 @@ fn kernel() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 impl Changes {
-    pub(super) fn set_patience(&self, patience: Duration) {
-        self.state().patience.first = patience;
-    }
-
     /// Has a write held up until what is returned is dropped.
     pub(super) fn hold_up(&self, file: &str, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
