@@ -350,13 +350,25 @@ fn the_mount_of_version_2_is_found_among_those_of_version_1() {
 fn held_up(moves: Moves) -> (Tree, std::sync::mpsc::Sender<()>) {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
-    let held = tree
-        .enforcer
-        .groups
-        .root
-        .changes()
-        .hold_up("cpuset.mems", moves);
+    let changes = tree.enforcer.groups.root.changes();
+    let held = changes.hold_up("cpuset.mems", moves);
     (tree, held)
+}
+
+/// One that comes while the kernel holds up a change.
+fn second() -> Newcomer {
+    Newcomer {
+        app: AppId(2),
+        first_process: 4712,
+        launcher: 4710,
+        account: 0,
+    }
+}
+
+fn until_finished(tree: &Tree) {
+    while tree.enforcer.held_up().is_some() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -366,12 +378,7 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
     assert_eq!(said.change, "write \"0\" to cpuset.mems");
     tree.apply(1, "2-3");
     assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
-    let newcomer = Newcomer {
-        app: AppId(2),
-        first_process: 4712,
-        launcher: 4710,
-        account: 0,
-    };
+    let newcomer = second();
     let refused = tree.enforcer.admit(&newcomer).unwrap_err();
     refused.says(&["apps/app-2", "held up (write \"0\" to cpuset.mems)"]);
     assert!(!tree.path(&of_app(2, "")).exists());
@@ -381,9 +388,7 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
     tree.enforcer.refresh().unwrap();
     assert_eq!(tree.enforcer.left_over(), [APP]);
     drop(held);
-    while tree.enforcer.held_up().is_some() {
-        std::thread::yield_now();
-    }
+    until_finished(&tree);
     tree.enforcer.admit(&newcomer).unwrap();
 }
 
@@ -397,18 +402,11 @@ fn moves_wait_for_one_that_is_held_up_whichever_the_kernel() {
     assert_eq!(said.moves, Moves::Wait);
     tree.apply(1, "2-3");
     assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
-    let newcomer = Newcomer {
-        app: AppId(2),
-        first_process: 4712,
-        launcher: 4710,
-        account: 0,
-    };
+    let newcomer = second();
     let refused = tree.enforcer.admit(&newcomer).unwrap_err();
     assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
     drop(held);
-    while tree.enforcer.held_up().is_some() {
-        std::thread::yield_now();
-    }
+    until_finished(&tree);
     tree.enforcer.admit(&newcomer).unwrap();
 }
 
@@ -423,9 +421,7 @@ fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_he
     let refused = tree.enforcer.apply(AppId(1), &cpus).unwrap_err();
     assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
     drop(held);
-    while tree.enforcer.held_up().is_some() {
-        std::thread::yield_now();
-    }
+    until_finished(&tree);
     tree.apply(1, "2-3");
     assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
 }
@@ -434,12 +430,7 @@ fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_he
 fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
-    let newcomer = Newcomer {
-        app: AppId(2),
-        first_process: 4712,
-        launcher: 4710,
-        account: 0,
-    };
+    let newcomer = second();
     for (listed, expected) in [("4711\n", "4712"), ("4712\n", "4712\n")] {
         // As a first attempt leaves it.
         tree.enforcer.groups.left_over.push(AppId(2));
@@ -465,9 +456,7 @@ fn memory_is_bound_once_the_kernel_has_finished_what_it_held_up() {
     tree.enforcer.refresh().unwrap();
     assert!(!tree.path(&file).exists(), "it was not tried");
     drop(held);
-    while tree.enforcer.held_up().is_some() {
-        std::thread::yield_now();
-    }
+    until_finished(&tree);
     tree.enforcer.refresh().unwrap();
     assert_eq!(tree.read(&file), "1");
 }
