@@ -12,7 +12,8 @@
 //! A *pending* application waits a few milliseconds for others that arrive with it, if clients are connecting or its team
 //! keeps the size that it has at launch: each gets its share immediately, instead of the first being given everything
 //! and losing it again. An *orphan* is managed like any other
-//! application; its launcher has ended while some of its processes run on.
+//! application; its launcher has ended while some of its processes run on. What is adopted is *joining* until the state with
+//! it is saved (`adoption`), and managed from then on.
 //!
 //! Handlers of requests get the owners they need and return an [`Effect`], on which the loop acts.
 //!
