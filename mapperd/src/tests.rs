@@ -12,10 +12,7 @@ use crate::registry::pending::{Launch, Pending};
 use crate::registry::provenance::EarlierRun;
 use crate::requests::permit::Permit;
 use crate::requests::{history, launch, release, report, terms};
-use crate::socket::message::{Answer, Candidate, Outcome};
-use crate::store::directory::Stored;
-use crate::store::saved::Unsaved;
-use crate::store::saver::{Saver, StateWriter};
+use crate::socket::message::{Candidate, Outcome};
 use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, LaunchRequest, Wishes};
 use mapper_host::enforce::cgroup::RunningGroup;
@@ -534,99 +531,6 @@ fn a_rule_adopts_each_life_of_a_group_once_and_not_what_was_released() {
     assert!(!offer(&mut machine, 88));
     assert_eq!(machine.daemon.registry.adopted(&target), None);
     assert!(offer(&mut machine, 9));
-}
-
-/// A disk that takes a state for each message, and fails where that says so.
-struct Slow {
-    works: std::sync::Mutex<std::sync::mpsc::Receiver<bool>>,
-    /// The applications in each state.
-    states: std::sync::Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
-}
-
-impl StateWriter for Slow {
-    fn store(&self, state: Unsaved) -> anyhow::Result<Stored> {
-        let works = self.works.lock().unwrap().recv()?;
-        anyhow::ensure!(works, "no space left");
-        let apps = state.apps.iter().map(|app| app.record.id.0);
-        self.states.lock().unwrap().push(apps.collect());
-        Ok(Stored::Whole)
-    }
-}
-
-struct SlowDisk {
-    works: std::sync::mpsc::Sender<bool>,
-    states: std::sync::Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
-}
-
-fn with_slow_disk() -> (FakeMachine, SlowDisk) {
-    let mut machine = FakeMachine::with_processes_of(0);
-    let (works, messages) = std::sync::mpsc::channel();
-    let states = std::sync::Arc::default();
-    let slow = Slow {
-        works: std::sync::Mutex::new(messages),
-        states: std::sync::Arc::clone(&states),
-    };
-    machine.daemon.store.saver = Some(Saver::start(slow).unwrap());
-    (machine, SlowDisk { works, states })
-}
-
-fn begin_to_adopt(machine: &mut FakeMachine, group: &str) -> oneshot::Receiver<Answer> {
-    let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
-    let (reply, answer) = oneshot::channel();
-    let started = Clock::now();
-    machine.daemon.adopt(&root(), request, reply);
-    assert!(started.elapsed() < Duration::from_millis(150), "it waited");
-    answer
-}
-
-#[test]
-fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served() {
-    let (mut machine, disk) = with_slow_disk();
-    // The second gets another name.
-    let answers = ["/jobs/1", "/other/1"].map(|group| begin_to_adopt(&mut machine, group));
-    machine.daemon.interval_passed();
-    assert_eq!(machine.daemon.registry.apps.len(), 0);
-    assert_eq!(machine.daemon.registry.count(), 2);
-    assert_eq!(machine.seen.borrow().moved, []);
-    for _ in 0..16 {
-        disk.works.send(true).unwrap();
-    }
-    machine.saved();
-    let names = machine.daemon.registry.apps.iter();
-    let names: Vec<&str> = names.map(|app| app.record.spec.name.as_str()).collect();
-    assert_eq!(names, ["1", "1-2"]);
-    for mut answer in answers {
-        assert!(answer.try_recv().unwrap().is_ok());
-    }
-    assert_eq!(machine.seen.borrow().moved.len(), 2);
-    // What is saved while the first comes has the second as well.
-    machine.daemon.store.flush(Duration::from_secs(20));
-    let states = disk.states.lock().unwrap();
-    assert!(states.len() >= 2, "{states:?}");
-    for later in &states[1..] {
-        assert_eq!(*later, [1, 2]);
-    }
-}
-
-#[test]
-fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
-    for (works, says) in [(None, "within 200 ms"), (Some(false), "could not be saved")] {
-        let (mut machine, disk) = with_slow_disk();
-        let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
-        if let Some(works) = works {
-            disk.works.send(works).unwrap();
-            machine.saved();
-        } else {
-            let due = machine.daemon.registry.joining[0].due;
-            machine.daemon.answer_saved(due - Duration::from_millis(1));
-            assert!(answer.try_recv().is_err(), "it waits no longer");
-            machine.daemon.answer_saved(due);
-        }
-        assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
-        assert_eq!(machine.daemon.registry.count(), 0);
-        assert_eq!(machine.seen.borrow().moved, []);
-        assert_eq!(machine.seen.borrow().released.len(), 1);
-    }
 }
 
 #[test]

@@ -21,6 +21,8 @@
 //! applications, and with nothing left to do for released ones, there is no timer.
 
 mod adoption;
+#[cfg(test)]
+mod adoption_tests;
 mod gathering;
 
 use crate::config::adopt_rules::AdoptRules;

@@ -1,0 +1,104 @@
+//! Adoptions while the disk is slow.
+
+use crate::fake::{FakeMachine, assert_says, root};
+use crate::socket::message::Answer;
+use crate::store::directory::Stored;
+use crate::store::saved::Unsaved;
+use crate::store::saver::{Saver, StateWriter};
+use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// A disk that takes a state for each message, and fails where that says so.
+struct Slow {
+    works: Mutex<mpsc::Receiver<bool>>,
+    /// The applications in each state.
+    states: Arc<Mutex<Vec<Vec<u64>>>>,
+}
+
+impl StateWriter for Slow {
+    fn store(&self, state: Unsaved) -> anyhow::Result<Stored> {
+        let works = self.works.lock().unwrap().recv()?;
+        anyhow::ensure!(works, "no space left");
+        let apps = state.apps.iter().map(|app| app.record.id.0);
+        self.states.lock().unwrap().push(apps.collect());
+        Ok(Stored::Whole)
+    }
+}
+
+struct SlowDisk {
+    works: mpsc::Sender<bool>,
+    states: Arc<Mutex<Vec<Vec<u64>>>>,
+}
+
+fn with_slow_disk() -> (FakeMachine, SlowDisk) {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let (works, messages) = mpsc::channel();
+    let states = Arc::default();
+    let slow = Slow {
+        works: Mutex::new(messages),
+        states: Arc::clone(&states),
+    };
+    machine.daemon.store.saver = Some(Saver::start(slow).unwrap());
+    (machine, SlowDisk { works, states })
+}
+
+fn begin_to_adopt(machine: &mut FakeMachine, group: &str) -> oneshot::Receiver<Answer> {
+    let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
+    let (reply, answer) = oneshot::channel();
+    let started = Instant::now();
+    machine.daemon.adopt(&root(), request, reply);
+    assert!(started.elapsed() < Duration::from_millis(150), "it waited");
+    answer
+}
+
+#[test]
+fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served() {
+    let (mut machine, disk) = with_slow_disk();
+    // The second gets another name.
+    let answers = ["/jobs/1", "/other/1"].map(|group| begin_to_adopt(&mut machine, group));
+    machine.daemon.interval_passed();
+    assert_eq!(machine.daemon.registry.apps.len(), 0);
+    assert_eq!(machine.daemon.registry.count(), 2);
+    assert_eq!(machine.seen.borrow().moved, []);
+    for _ in 0..16 {
+        disk.works.send(true).unwrap();
+    }
+    machine.saved();
+    let names = machine.daemon.registry.apps.iter();
+    let names: Vec<&str> = names.map(|app| app.record.spec.name.as_str()).collect();
+    assert_eq!(names, ["1", "1-2"]);
+    for mut answer in answers {
+        assert!(answer.try_recv().unwrap().is_ok());
+    }
+    assert_eq!(machine.seen.borrow().moved.len(), 2);
+    // What is saved while the first comes has the second as well.
+    machine.daemon.store.flush(Duration::from_secs(20));
+    let states = disk.states.lock().unwrap();
+    assert!(states.len() >= 2, "{states:?}");
+    for later in &states[1..] {
+        assert_eq!(*later, [1, 2]);
+    }
+}
+
+#[test]
+fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
+    for (works, says) in [(None, "within 200 ms"), (Some(false), "could not be saved")] {
+        let (mut machine, disk) = with_slow_disk();
+        let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
+        if let Some(works) = works {
+            disk.works.send(works).unwrap();
+            machine.saved();
+        } else {
+            let due = machine.daemon.registry.joining[0].due;
+            machine.daemon.answer_saved(due - Duration::from_millis(1));
+            assert!(answer.try_recv().is_err(), "it waits no longer");
+            machine.daemon.answer_saved(due);
+        }
+        assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
+        assert_eq!(machine.daemon.registry.count(), 0);
+        assert_eq!(machine.seen.borrow().moved, []);
+        assert_eq!(machine.seen.borrow().released.len(), 1);
+    }
+}
