@@ -9,7 +9,8 @@ use core::sync::atomic::Ordering;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+    memfd_create,
 };
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -119,12 +120,19 @@ fn check_file(fd: impl AsFd) -> Result<(), PageError> {
 /// A sealed memfd of the right size; all zero. It is close-on-exec and cannot be executed.
 pub(crate) fn create_sealed_memfd() -> Result<OwnedFd, PageError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = match memfd_create("mapper-page", flags | MemfdFlags::NOEXEC_SEAL) {
-        // Linux before 6.3 does not know the flag.
-        Err(Errno::INVAL) => memfd_create("mapper-page", flags),
-        other => other,
-    }
-    .map_err(|source| kernel("memfd_create", source))?;
+    let create = |how| memfd_create("mapper-page", flags | how);
+    // Not sealed against execution: a checkpointing tool gives a restored memfd its seals once it is mapped, and the kernel
+    // refuses this one then. Its mode forbids it as well, and only root may change that.
+    let fd = create(MemfdFlags::EXEC)
+        .or_else(|errno| match errno {
+            // `vm.memfd_noexec` is 2.
+            Errno::ACCESS => create(MemfdFlags::NOEXEC_SEAL),
+            // Linux before 6.3 knows neither flag.
+            Errno::INVAL => create(MemfdFlags::empty()),
+            other => Err(other),
+        })
+        .map_err(|source| kernel("memfd_create", source))?;
+    fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(|source| kernel("fchmod", source))?;
     ftruncate(&fd, PAGE_BYTES as u64).map_err(|source| kernel("ftruncate", source))?;
     fcntl_add_seals(&fd, SIZE_SEALS)
         .and_then(|()| fcntl_add_seals(&fd, SealFlags::SEAL))

@@ -15,6 +15,7 @@ use std::time::Instant;
 mod adopt_rules;
 mod adopting;
 mod application;
+mod checkpoint;
 mod confinement;
 mod daemon;
 mod daemons_tests;
@@ -54,6 +55,7 @@ const TESTS: &[Test] = tests![
     service::a_launch_is_one_entry_in_the_span_of_its_interval,
     service::the_groups_place_is_delegated_and_the_daemon_is_elsewhere,
     launching::the_exit_status_is_the_programs,
+    checkpoint::a_program_that_criu_saves_and_restores_ends_with_its_result,
     launching::a_programs_death_by_signal_is_reported_as_a_shell_does,
     launching::signals_are_passed_on,
     launching::a_missing_program_is_127_and_one_that_cannot_run_is_126,

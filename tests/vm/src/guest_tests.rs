@@ -27,7 +27,7 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// The test programs: source, compiler, mode and installed name. All are linked with `libmapper`.
-const PROGRAMS: [(&str, &str, &str, &str); 9] = [
+const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ("tick.c", "gcc", "755", "tick-libgomp"),
     ("tick.c", "clang", "755", "tick-libomp"),
     ("closer.c", "gcc", "755", "closer"),
@@ -35,6 +35,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 9] = [
     ("speaks.c", "gcc", "755", "speaks"),
     ("hangs.c", "gcc", "755", "hangs"),
     ("hung.c", "gcc", "755", "hung"),
+    ("sums.c", "gcc", "755", "sums"),
     ("whoami.c", "gcc", "755", "whoami"),
     ("whoami.c", "gcc", "4755", "whoami-setuid"),
 ];

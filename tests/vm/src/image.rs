@@ -25,8 +25,9 @@ const RECIPE: [(&str, &str); 4] = [
 
 /// The guest's packages beyond Debian's essential ones, without clang's OpenMP runtime: its name contains the version, and it is
 /// added as the host has it.
-const PACKAGES: [&str; 14] = [
+const PACKAGES: [&str; 15] = [
     "busybox-static",
+    "criu",
     "dbus",
     "hwloc-nox",
     "kmod",
