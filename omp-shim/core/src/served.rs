@@ -21,14 +21,16 @@ pub fn obstacle(name: &[u8]) -> Option<TeamsOff> {
     ]) {
         return Some(TeamsOff::Unserved);
     }
-    // Hooks that the runtime of every sanitizer looks up: they show one that is linked statically too.
-    if begins(&[
+    // Hooks that the runtime of every sanitizer looks up: they show one that is linked statically too. Where the shim alone
+    // is checked, only its own runtime is there.
+    let hooks = [
         "__asan_",
         "__hwasan_",
         "__msan_",
         "__tsan_",
         "__sanitizer_symbolize_",
-    ]) {
+    ];
+    if !cfg!(mapper_beside_sanitizer) && begins(&hooks) {
         return Some(TeamsOff::Sanitizer);
     }
     let thread_bound = [

@@ -325,9 +325,23 @@ pub(super) unsafe fn fresh(
     ];
     let top = stack_top & !63;
     let bottom = top - size_of_val(&frame);
+    #[cfg(mapper_beside_sanitizer)]
+    forget_marks(top);
     // SAFETY: the caller vouches for the place; 96 bytes below a multiple of 64 is a multiple of 8.
     unsafe { (bottom as *mut [u64; 12]).write(frame) };
     bottom
+}
+
+/// Where the shim is checked beside a program that is not: the functions of the context that was on this stack before do not
+/// return any more, so that what AddressSanitizer has marked around their variables would count as part of others.
+#[cfg(mapper_beside_sanitizer)]
+fn forget_marks(stack_top: usize) {
+    /// Stacks are seldom used more deeply, and what lies below would lose only marks.
+    const DEPTH: usize = 1 << 20;
+    unsafe extern "C" {
+        safe fn __asan_unpoison_memory_region(address: usize, size: usize);
+    }
+    __asan_unpoison_memory_region(stack_top - DEPTH, DEPTH);
 }
 
 #[cfg(test)]

@@ -154,9 +154,14 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs it without mapper, but with mapper's short waits, and `extra` variables.
+    /// Runs it without mapper, but with mapper's short waits, a sanitizer's runtime, and `extra` variables.
     pub(crate) fn plainly(&self, extra: &[(&str, &str)]) -> anyhow::Result<Run> {
-        self.run(self.command().envs(extra.iter().copied()), None)
+        let mut command = self.command();
+        command.envs(extra.iter().copied());
+        if let Some(library) = &self.machine.programs_of(self.compiler).before_shim {
+            command.env("LD_PRELOAD", library);
+        }
+        self.run(&mut command, None)
     }
 
     /// Runs it with the shim, under an allocation that keeps changing.

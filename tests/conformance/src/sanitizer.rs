@@ -1,7 +1,8 @@
-//! A shim and programs that check themselves: `--sanitizer address` or `undefined`.
+//! A shim and programs that check themselves: `--sanitizer address`, `address-of-shim` or `undefined`.
 //!
 //! The shim is built by the nightly compiler, with the standard library. `address`: both it and the programs are
-//! instrumented for AddressSanitizer, whose runtime the programs bring. `undefined`: Rust has no such sanitizer, so that the
+//! instrumented for AddressSanitizer, whose runtime the programs bring; their teams are real. `address-of-shim`: the programs
+//! are not, so that their teams are virtual. `undefined`: Rust has no such sanitizer, so that the
 //! shim is built with checks of the preconditions of unsafe functions, of overflow and with debug assertions; programs trap
 //! at undefined behaviour, and need no runtime by which the shim would know them.
 
@@ -19,6 +20,8 @@ use mapper_report::workspace;
 pub(crate) enum Sanitizer {
     /// Memory that is used after its end or beyond its bounds
     Address,
+    /// The same of the shim alone, whose teams are virtual then
+    AddressOfShim,
     /// Undefined behaviour that can be checked where it happens
     Undefined,
 }
@@ -43,20 +46,21 @@ impl Sanitizer {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Address => "address",
+            Self::AddressOfShim => "address-of-shim",
             Self::Undefined => "undefined",
         }
     }
 
     /// For the programs of a compiler; what it makes goes to `scratch`.
     pub(crate) fn programs_of(self, compiler: &str, scratch: &Path) -> anyhow::Result<Programs> {
-        let mut flags = vec![format!("-fsanitize={}", self.name())];
         if self == Self::Undefined {
-            flags.push("-fsanitize-undefined-trap-on-error".to_owned());
+            let flags = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"];
             return Ok(Programs {
-                flags,
+                flags: flags.map(str::to_owned).into(),
                 before_shim: None,
             });
         }
+        let mut flags = vec!["-fsanitize=address".to_owned()];
         if compiler.contains("clang") {
             // By itself it links the runtime into the program, whose children then have none.
             let mut asked = Command::new(compiler);
@@ -90,6 +94,9 @@ impl Sanitizer {
         let mut linked = vec!["-shared", "-Wl,--no-as-needed"];
         linked.extend(flags.iter().map(String::as_str));
         make(&linked, &library, &object)?;
+        if self == Self::AddressOfShim {
+            flags.clear();
+        }
         Ok(Programs {
             flags,
             before_shim: Some(library),
@@ -100,6 +107,7 @@ impl Sanitizer {
     pub(crate) fn build_shim(self) -> anyhow::Result<PathBuf> {
         let flags = match self {
             Self::Address => "-Zsanitizer=address",
+            Self::AddressOfShim => "-Zsanitizer=address --cfg mapper_beside_sanitizer",
             Self::Undefined => "-Zub-checks=yes -Cdebug-assertions=yes -Coverflow-checks=yes",
         };
         let folder = workspace::target_dir().join(format!("sanitizer-{}", self.name()));
@@ -125,7 +133,7 @@ impl Sanitizer {
     /// What a program says that found something. The process that finds it may be a child whose status nobody reads.
     pub(crate) fn found(self, said: &str) -> Option<&str> {
         let marks = match self {
-            Self::Address => &["ERROR: AddressSanitizer", "panicked at "][..],
+            Self::Address | Self::AddressOfShim => &["ERROR: AddressSanitizer", "panicked at "][..],
             Self::Undefined => &["unsafe precondition", "panicked at "],
         };
         let is_mark = |line: &&str| marks.iter().any(|mark| line.contains(mark));
@@ -143,6 +151,7 @@ mod tests {
         let panic = "thread '<unnamed>' panicked at omp-shim/core/src/lib.rs:1:2:";
         for (sanitizer, line, is_found) in [
             (Sanitizer::Address, report, true),
+            (Sanitizer::AddressOfShim, report, true),
             (Sanitizer::Address, panic, true),
             (Sanitizer::Undefined, panic, true),
             (Sanitizer::Undefined, "right", false),
