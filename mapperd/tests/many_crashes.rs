@@ -118,7 +118,7 @@ fn no_damaged_state_ends_a_start_or_loses_a_program() {
 
 /// Every call of the kernel by which the daemon changes anything: files of the state, sockets, threads, masks, memory.
 /// Those with a `?` are not on every architecture.
-const OPERATIONS: [&str; 16] = [
+const OPERATIONS: [&str; 17] = [
     "?open",
     "openat",
     "write",
@@ -135,10 +135,14 @@ const OPERATIONS: [&str; 16] = [
     "sched_setaffinity",
     "memfd_create",
     "ftruncate",
+    "sendmsg",
 ];
 
 /// The state is written here, and then takes the place of the one before.
 const NEW_STATE: &str = "state/state.json.new";
+
+/// Its standard error.
+const LOG: &str = "log";
 
 /// Everything that is done to control groups: the call, and the file of a group; of its directory, if there is none.
 const GROUP_OPERATIONS: [(&str, &str); 15] = [
@@ -207,8 +211,9 @@ fn points() -> Vec<Point> {
     // The event loop wakes itself by writing to its own eventfd, which never fails, and panics if it does. So writes fail
     // at files only.
     let calls = calls.filter(|(call, _, effect)| (*call, *effect) != ("write", "error=EIO"));
-    let of_state = EFFECTS.map(|effect| ("write", File::Own(NEW_STATE), effect));
-    let calls = calls.chain(of_state).filter(|_| !few);
+    let of_files =
+        [NEW_STATE, LOG].map(|file| EFFECTS.map(|effect| ("write", File::Own(file), effect)));
+    let calls = calls.chain(of_files.into_iter().flatten()).filter(|_| !few);
     let on_groups = GROUP_OPERATIONS.iter().flat_map(|(call, file)| {
         let effects = EFFECTS_ON_GROUPS.iter();
         let effects = effects.take(if few { EFFECTS.len() } else { usize::MAX });
