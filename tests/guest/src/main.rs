@@ -55,6 +55,7 @@ const TESTS: &[Test] = tests![
     service::a_launch_is_one_entry_in_the_span_of_its_interval,
     service::the_groups_place_is_delegated_and_the_daemon_is_elsewhere,
     launching::the_exit_status_is_the_programs,
+    daemons_tests::a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it,
     checkpoint::a_program_that_criu_saves_and_restores_ends_with_its_result,
     launching::a_programs_death_by_signal_is_reported_as_a_shell_does,
     launching::signals_are_passed_on,

@@ -45,7 +45,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
 const NO_BUILD: &str = "-Wl,--build-id=none";
 
 /// Tests of the daemon that are run in the guest, too, as programs of the same name.
-const DAEMON_TESTS: [&str; 2] = ["flood", "many_crashes"];
+const DAEMON_TESTS: [&str; 3] = ["flood", "many_crashes", "reused_number"];
 
 /// Variables that begin so set the size of a test, and go into the guest.
 const SIZES: [&str; 3] = ["MAPPER_FLOOD_", "MAPPER_INJECTED", "MAPPER_RESTARTS"];
