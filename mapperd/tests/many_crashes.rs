@@ -1,14 +1,16 @@
 //! Kills, damaged files and failing operations. How many: `MAPPER_KILLS`, `MAPPER_PROGRAMS`, `MAPPER_DAMAGED`,
 //! `MAPPER_INJECTED`. With `MAPPER_TEST_GROUPS` (in the guest) the daemon confines by control groups below that one, and
-//! every operation on those fails in turn, too.
+//! every operation on those fails in turn, too. And what could hold the daemon up: which files its deciding thread opens.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod private_daemon;
 
-use mapper_control::schema::{LaunchRequest, MemoryPolicy, Partition, Wishes};
+use mapper_control::schema::{
+    AdoptRequest, AdoptTarget, LaunchRequest, MemoryPolicy, Partition, Wishes,
+};
 use mapper_model::AppName;
-use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch};
+use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch, launch_program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -393,4 +395,79 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
         unused.is_empty() || !cfg!(target_arch = "x86_64"),
         "the daemon never makes: {unused:?}"
     );
+}
+
+/// Files of a process for which the kernel waits for no lock that the process can keep, nor for its file systems. Others, such
+/// as `cmdline`, `environ`, `maps` and `smaps`, read or lock its memory.
+const READ_AT_ONCE: [&str; 8] = [
+    "N",
+    "N/cgroup",
+    "N/comm",
+    "N/stat",
+    "N/status",
+    "N/task",
+    "N/task/N/children",
+    "N/task/N/stat",
+];
+
+/// The file system calls of a thread from here on in what `strace` wrote: the call, and the first path that it was given.
+fn calls_with_files(trace: &str, thread: u32) -> Vec<(String, String)> {
+    let lines = trace.lines().filter_map(|line| {
+        let (number, call) = line.split_once(' ')?;
+        let call = (number.parse() == Ok(thread)).then(|| call.trim_start())?;
+        let (name, words) = call.split_once('(')?;
+        let path = words.split('"').nth(1)?;
+        Some((name.to_owned(), path.to_owned()))
+    });
+    lines.collect()
+}
+
+/// With each number in it replaced by N.
+fn without_numbers(path: &str) -> String {
+    let mut parts = path.split('/').map(|part| match part.parse::<u64>() {
+        Ok(_) => "N",
+        Err(_) => part,
+    });
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + "/" + part)
+}
+
+#[test]
+fn the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join(TRACE);
+    let mut command = Command::new("strace");
+    // As a process of its own: the daemon is the child.
+    command.args(["-D", "-f", "-qq", "-s", "4096", "-e", "trace=%file", "-o"]);
+    command.arg(&trace).arg(Daemon::command().get_program());
+    let daemon = Daemon::start_as(command, dir, &["--interval", "50ms"]);
+    let before = private_daemon::text(&trace).len();
+    // Children, several programs, one that is adopted, and all that can be asked.
+    let family = launch_program(&daemon, Program::waiting("sleep 2 & sleep 2"), "family");
+    let other = launch(&daemon, "other");
+    let stranger = Program::sleeping();
+    let adopt = AdoptRequest::of(AdoptTarget::Pid(stranger.child.id()));
+    daemon.client().adopt(adopt).unwrap();
+    daemon.client().explain("other").unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    drop((family, other));
+    eventually("two have ended", || daemon.status().apps.len() == 1);
+    let text = private_daemon::text(&trace);
+    let calls = calls_with_files(&text[before..], daemon.child.id());
+    let mut of_processes = 0;
+    for (call, path) in &calls {
+        let relative = path.strip_prefix("/proc/").unwrap_or(path);
+        let is_of_process = relative.starts_with(|first: char| first.is_ascii_digit());
+        of_processes += usize::from(is_of_process);
+        let name = without_numbers(relative);
+        let is_fine = match is_of_process {
+            // The name of the program, without its file.
+            true if name == "N/exe" => call == "readlinkat",
+            true => READ_AT_ONCE.contains(&name.as_str()),
+            // Files of groups, of `/proc` itself and of the hardware.
+            false => !path.starts_with('/') || path.starts_with("/sys/") || relative != path,
+        };
+        assert!(is_fine, "{call} {path}");
+    }
+    assert!(of_processes > 20, "{calls:?}");
 }

@@ -260,18 +260,30 @@ pub(crate) fn a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_i
     Ok(())
 }
 
-/// The test in `mapperd/tests/many_crashes.rs`.
+/// Tests in `mapperd/tests/many_crashes.rs`.
 const FAULTS: &str = "whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over";
 
 /// The group below which its daemon makes those of applications.
 const GROUPS: &str = "/sys/fs/cgroup/mapper-faults";
 
+const FILES: &str = "the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for";
+
 pub(crate) fn whichever_operation_on_a_group_fails_the_next_daemon_takes_over() -> Result<()> {
+    with_groups(FAULTS)
+}
+
+pub(crate) fn the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for() -> Result<()>
+{
+    with_groups(FILES)
+}
+
+/// Runs a test of `mapperd/tests/many_crashes.rs` with a daemon that confines by control groups.
+fn with_groups(test: &str) -> Result<()> {
     let variables = [
         ("MAPPERD", "/usr/bin/mapperd"),
         ("MAPPER_TEST_GROUPS", GROUPS),
     ];
-    let outcome = run("many_crashes", FAULTS, &variables);
+    let outcome = run("many_crashes", test, &variables);
     wait_for("the groups to be empty", || {
         let groups = groups_below(Path::new(GROUPS))?;
         for group in groups

@@ -114,6 +114,7 @@ const TESTS: &[Test] = tests![
     daemons_tests::whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided,
     daemons_tests::a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision,
     daemons_tests::whichever_operation_on_a_group_fails_the_next_daemon_takes_over,
+    daemons_tests::the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for,
     soak::nothing_grows_while_programs_are_launched_adopted_and_the_daemon_restarted,
     lifecycle::stopping_the_groups_place_ends_everything,
     package::an_upgrade_ends_no_application_and_keeps_the_configuration,
