@@ -117,12 +117,16 @@ fn check_file(fd: impl AsFd) -> Result<(), PageError> {
     Ok(())
 }
 
-/// A sealed memfd of the right size; all zero. It is close-on-exec and cannot be executed.
+/// What `MFD_NOEXEC_SEAL` gives: a user's program opens the page of root's daemon by its name in `/proc`, which takes
+/// permission; no one executes it. Who can reach that name is limited by `/proc`.
+const MODE: Mode = Mode::from_bits_retain(0o666);
+
+/// A sealed memfd of the right size; all zero. It is close-on-exec and has no permission to be executed.
 pub(crate) fn create_sealed_memfd() -> Result<OwnedFd, PageError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let create = |how| memfd_create("mapper-page", flags | how);
     // Not sealed against execution: a checkpointing tool gives a restored memfd its seals once it is mapped, and the kernel
-    // refuses this one then. Its mode forbids it as well, and only root may change that.
+    // refuses this one then.
     let fd = create(MemfdFlags::EXEC)
         .or_else(|errno| match errno {
             // `vm.memfd_noexec` is 2.
@@ -132,7 +136,7 @@ pub(crate) fn create_sealed_memfd() -> Result<OwnedFd, PageError> {
             other => Err(other),
         })
         .map_err(|source| kernel("memfd_create", source))?;
-    fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(|source| kernel("fchmod", source))?;
+    fchmod(&fd, MODE).map_err(|source| kernel("fchmod", source))?;
     ftruncate(&fd, PAGE_BYTES as u64).map_err(|source| kernel("ftruncate", source))?;
     fcntl_add_seals(&fd, SIZE_SEALS)
         .and_then(|()| fcntl_add_seals(&fd, SealFlags::SEAL))

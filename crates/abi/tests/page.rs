@@ -198,6 +198,14 @@ fn a_page_made_here_can_neither_change_its_size_nor_its_seals() {
     assert!(fcntl_add_seals(&writer, SealFlags::WRITE).is_err());
 }
 
+/// A user's program opens the page of root's daemon by its name, for which the kernel asks for permission.
+#[test]
+fn a_page_made_here_can_be_opened_by_any_user_who_has_its_name_and_executed_by_none() {
+    let writer = PageWriter::create().unwrap();
+    let mode = rustix::fs::fstat(&writer).unwrap().st_mode;
+    assert_eq!(mode & 0o777, 0o666);
+}
+
 #[test]
 fn an_application_reads_what_was_published() {
     let mut writer = PageWriter::create().unwrap();

@@ -336,7 +336,7 @@ pub(super) unsafe fn fresh(
 /// return any more, so that what AddressSanitizer has marked around their variables would count as part of others.
 #[cfg(mapper_beside_sanitizer)]
 fn forget_marks(stack_top: usize) {
-    /// Stacks are seldom used more deeply, and what lies below would lose only marks.
+    /// Stacks are seldom used more deeply. Where one is smaller, errors in what lies below it may go unreported.
     const DEPTH: usize = 1 << 20;
     unsafe extern "C" {
         safe fn __asan_unpoison_memory_region(address: usize, size: usize);

@@ -1,8 +1,8 @@
 //! A shim and programs that check themselves: `--sanitizer address`, `address-of-shim` or `undefined`.
 //!
 //! The shim is built by the nightly compiler, with the standard library. `address`: both it and the programs are
-//! instrumented for AddressSanitizer, whose runtime the programs bring; their teams are real. `address-of-shim`: the programs
-//! are not, so that their teams are virtual. `undefined`: Rust has no such sanitizer, so that the
+//! instrumented for AddressSanitizer, whose runtime the programs bring; their teams are real. `address-of-shim`: only
+//! the shim is, so that teams are virtual. `undefined`: Rust has no such sanitizer, so that the
 //! shim is built with checks of the preconditions of unsafe functions, of overflow and with debug assertions; programs trap
 //! at undefined behaviour, and need no runtime by which the shim would know them.
 

@@ -104,7 +104,8 @@ impl Saved {
         };
         saved.pid = wait_for("the first sum", || {
             let said = saved.said()?;
-            let words: Vec<&str> = said.split_whitespace().collect();
+            let first = said.lines().next().unwrap_or_default();
+            let words: Vec<&str> = first.split_whitespace().collect();
             let ["ready", pid, _] = words[..] else {
                 bail!("it said \"{said}\"");
             };
@@ -133,8 +134,18 @@ impl Saved {
         let (mut criu, pid) = (Command::new("criu"), self.pid.to_string());
         let command = self.criu(&mut criu, "dump")?;
         output_of(command.args(["--leave-running", "--tree", &pid]))?;
-        ensure!(kernel::is_running(self.pid), "it does not run any more");
-        Ok(())
+        self.computes()
+    }
+
+    /// It ends some regions more, with the right sum.
+    fn computes(&self) -> Result<()> {
+        let before = self.said()?.lines().count();
+        wait_for("further sums", || {
+            let said = self.said()?;
+            // One may have been on its way before.
+            ensure!(said.lines().count() > before + 1, "it said \"{said}\"");
+            Ok(())
+        })
     }
 
     fn save_and_end(&mut self) -> Result<()> {
@@ -159,7 +170,8 @@ impl Saved {
             let thread = Path::new("/proc").join(self.pid.to_string()).join("comm");
             ensure!(kernel::read(thread)? == "sums", "it is not the program yet");
             Ok(())
-        })
+        })?;
+        self.computes()
     }
 
     fn ends_right(&mut self) -> Result<()> {
