@@ -9,7 +9,6 @@ use mapper_control::schema::{AdoptRequest, AdoptTarget, ExitedRequest, MemoryPol
 use mapper_host::enforce::masks;
 use mapper_model::{AppName, CpuRange, CpuSet, Qos, ThreadId};
 use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch};
-use std::os::fd::AsRawFd;
 
 /// A program that runs without mapper, with a child, on a mask of its own choice.
 struct Stranger {
@@ -202,10 +201,7 @@ fn root_releases_what_was_launched_and_it_runs_on_with_all_cpus() {
     let reply = daemon.client().release("released").unwrap();
     assert_eq!(reply.adopted, AdoptTarget::Pid(released.program.child.id()));
     assert_eq!(released.program.cpus(), all_cpus());
-    let page = released.launched.page.as_ref().unwrap();
-    let path = format!("/proc/self/fd/{}", page.as_raw_fd());
-    let token = released.launched.reply.token.as_ref().unwrap();
-    let page = mapper_abi::ClientPage::open(path.as_ref(), token.parse().unwrap()).unwrap();
+    let page = released.page();
     let allocation = page.allocation().unwrap();
     assert_eq!(allocation.fields.cpu_count, all_cpus().len());
     // Its end is nobody's any more.

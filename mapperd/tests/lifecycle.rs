@@ -9,7 +9,6 @@ use mapper_control::{ClientErrorKind, ErrorReply};
 use mapper_model::{AppId, CpuRange, CpuSet};
 use mapper_pipeline::{Changes, Comparison, Replay};
 use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch, launch_program};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 fn union(a: &CpuSet, b: &CpuSet) -> CpuSet {
@@ -47,17 +46,7 @@ fn a_program_alone_gets_every_cpu_and_a_page_with_its_token() {
     assert_eq!(running.launched.reply.cpus, all_cpus());
     assert_eq!(running.launched.reply.cpu_count, all_cpus().len());
     assert_eq!(running.launched.reply.machine_cpus, all_cpus().len());
-    let page = running.launched.page.as_ref().unwrap();
-    let token = running
-        .launched
-        .reply
-        .token
-        .as_ref()
-        .unwrap()
-        .parse()
-        .unwrap();
-    let path = format!("/proc/self/fd/{}", page.as_raw_fd());
-    let page = mapper_abi::ClientPage::open(path.as_ref(), token).unwrap();
+    let page = running.page();
     assert_eq!(
         page.allocation().unwrap().fields.cpu_count,
         all_cpus().len()

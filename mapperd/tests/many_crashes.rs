@@ -10,7 +10,9 @@ use mapper_control::schema::{
     AdoptRequest, AdoptTarget, LaunchRequest, MemoryPolicy, Partition, Wishes,
 };
 use mapper_model::AppName;
-use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch, launch_program};
+use private_daemon::{
+    Daemon, Program, Running, all_cpus, eventually, launch, launch_program, require_strace,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -308,11 +310,7 @@ fn groups_there() -> usize {
 /// By `strace`, which makes the n-th call of a thread fail or the daemon end there; `MAPPER_INJECTED` is the greatest n.
 #[test]
 fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
-    let strace = Command::new("strace").arg("-V").output();
-    assert!(
-        strace.is_ok(),
-        "strace is missing; run this: cargo xtask setup tests"
-    );
+    require_strace();
     let mut daemon = Daemon::start();
     let mut running = vec![launch(&daemon, "first")];
     let mut newest = running[0].launched.reply.app.0;
@@ -448,6 +446,7 @@ fn without_numbers(path: &str) -> String {
 
 #[test]
 fn the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for() {
+    require_strace();
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join(TRACE);
     let mut command = Command::new("strace");

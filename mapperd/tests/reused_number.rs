@@ -5,7 +5,7 @@
 mod private_daemon;
 
 use nix::libc;
-use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch};
+use private_daemon::{Daemon, Program, all_cpus, cpus_of, eventually, launch, require_strace};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader};
@@ -85,11 +85,7 @@ fn has_descriptor_of(process: u32, other: u32) -> bool {
 /// that there is such a process.
 #[test]
 fn a_launch_takes_no_process_that_has_the_number_of_the_one_that_was_launched() {
-    let strace = Command::new("strace").arg("-V").output();
-    assert!(
-        strace.is_ok(),
-        "strace is missing; run this: cargo xtask setup tests"
-    );
+    require_strace();
     let mut command = Command::new("strace");
     // As a process of its own: the daemon is the child.
     command.args(["-D", "-f", "-qq", "-o", "/dev/null"]);

@@ -4,12 +4,10 @@
 
 mod private_daemon;
 
-use mapper_abi::ClientPage;
 use mapper_control::schema::{AppStatus, RuntimeState};
 use mapper_model::{CpuRange, Qos};
-use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch};
+use private_daemon::{Daemon, Program, all_cpus, eventually, launch};
 use rustix::process::Signal;
-use std::os::fd::AsRawFd;
 
 fn app(daemon: &Daemon, name: &str) -> AppStatus {
     let status = daemon.status();
@@ -17,14 +15,6 @@ fn app(daemon: &Daemon, name: &str) -> AppStatus {
     found
         .cloned()
         .unwrap_or_else(|| panic!("{name} is not in {status:?}\n{}", daemon.log()))
-}
-
-/// The page as the program sees it.
-fn page_of(running: &Running) -> ClientPage {
-    let page = running.launched.page.as_ref().unwrap();
-    let token = running.launched.reply.token.as_ref().unwrap();
-    let path = format!("/proc/self/fd/{}", page.as_raw_fd());
-    ClientPage::open(path.as_ref(), token.parse().unwrap()).unwrap()
 }
 
 #[test]
@@ -84,7 +74,7 @@ fn after_an_orderly_stop_applications_are_confined_again() {
 fn the_page_is_found_again_and_tells_of_changes() {
     let mut daemon = Daemon::start();
     let running = launch(&daemon, "paged");
-    let page = page_of(&running);
+    let page = running.page();
     let before = page.allocation().unwrap();
     daemon.crash();
     assert_eq!(app(&daemon, "paged").runtime.state, RuntimeState::Waiting);

@@ -6,7 +6,7 @@
 
 mod private_daemon;
 
-use private_daemon::Daemon;
+use private_daemon::{Daemon, all_cpus, launch};
 use rustix::thread::set_thread_res_uid;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -125,4 +125,16 @@ fn users_who_take_every_connection_leave_others_some_and_root_an_answer() {
     );
     assert!(all.len() > 3000, "{}", all.len());
     acting_as(newcomer, || daemon.status());
+}
+
+#[test]
+fn the_program_of_any_user_opens_the_page_of_roots_daemon() {
+    if !may_act_as_others() {
+        return;
+    }
+    let daemon = Daemon::start();
+    let running = launch(&daemon, "of-another-user");
+    let page = acting_as(USERS.start, || running.page());
+    let allocation = page.allocation().unwrap();
+    assert_eq!(allocation.fields.cpu_count, all_cpus().len());
 }

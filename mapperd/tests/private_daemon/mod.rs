@@ -10,10 +10,12 @@
 pub(crate) mod launcher;
 pub(crate) mod scrape;
 
+use mapper_abi::ClientPage;
 use mapper_control::schema::{LaunchRequest, Status, Wishes};
 use mapper_control::{Client, ClientError, Launched};
 use mapper_model::{AppName, CpuSet, ThreadId};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -264,6 +266,16 @@ pub(crate) struct Running {
     pub(crate) launched: Launched,
 }
 
+impl Running {
+    /// The page as the program sees it.
+    pub(crate) fn page(&self) -> ClientPage {
+        let page = self.launched.page.as_ref().unwrap();
+        let token = self.launched.reply.token.as_ref().unwrap();
+        let path = format!("/proc/self/fd/{}", page.as_raw_fd());
+        ClientPage::open(path.as_ref(), token.parse().unwrap()).unwrap()
+    }
+}
+
 pub(crate) fn launch(daemon: &Daemon, name: &str) -> Running {
     launch_program(daemon, Program::sleeping(), name)
 }
@@ -286,6 +298,15 @@ pub(crate) fn cpus_of(pid: u32) -> CpuSet {
 
 pub(crate) fn all_cpus() -> CpuSet {
     mapper_host::cpus::own_affinity().unwrap()
+}
+
+/// For tests that run the daemon under `strace`.
+pub(crate) fn require_strace() {
+    let found = Command::new("strace").arg("-V").output();
+    assert!(
+        found.is_ok(),
+        "strace is missing; run this: cargo xtask setup tests"
+    );
 }
 
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
