@@ -121,7 +121,7 @@ fn cost(
     }
 }
 
-/// How long it took until all had ended, and root's longest wait for an answer meanwhile.
+/// How long it took until all had ended, and the longest time to an answer meanwhile.
 #[derive(Debug)]
 struct Ended {
     all: Duration,
@@ -147,12 +147,14 @@ fn end_at_once(daemon: &Daemon, mut running: Vec<Running>) -> Ended {
     Ended { all, answer }
 }
 
-/// When each end had a look and a decision of its own, 500 took 17.5 s without an answer, and 200 a sixth of that.
+/// When each end had a look and a decision of its own, 500 took 17.5 s without an answer; of 200, each with the others to
+/// look at, a sixth of that.
 #[test]
-fn hundreds_of_applications_that_end_at_once_are_gone_and_root_is_answered_within_a_second() {
+fn hundreds_of_applications_that_end_at_once_are_gone_and_status_is_answered_within_a_second() {
     let daemon = Daemon::start_with(&["--interval", "10s"]);
     let start = || launch_program(&daemon, Program::waiting("exec sleep 900"), "sleep");
-    let running: Vec<_> = (0..200).map(|_| start()).collect();
+    let most = sizes().into_iter().fold(200, usize::max);
+    let running: Vec<_> = (0..most).map(|_| start()).collect();
     let ended = end_at_once(&daemon, running);
     let second = Duration::from_secs(1);
     assert!(ended.all < second && ended.answer < second, "{ended:?}");

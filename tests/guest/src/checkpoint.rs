@@ -13,7 +13,7 @@ use crate::users::User;
 const SUMS: &str = "/usr/lib/mapper-tests/sums";
 const NAME: &str = "saved";
 
-/// As root has it restored, under mapper or not.
+/// How root restores it.
 enum Restored {
     /// Into the group in which it was.
     WhereItWas,
@@ -137,7 +137,7 @@ impl Saved {
         self.computes()
     }
 
-    /// It ends some regions more, with the right sum.
+    /// It computes further sums, and they are right.
     fn computes(&self) -> Result<()> {
         let before = self.said()?.lines().count();
         wait_for("further sums", || {
