@@ -422,6 +422,13 @@ const WAITED_FOR: [&str; 11] = [
     "smaps_rollup",
 ];
 
+/// A file of a group whose directory the daemon has open itself.
+fn is_in_own_group(name: &str) -> bool {
+    let file = name.strip_prefix("self/fd/N/");
+    file.and_then(|file| file.split_once('.'))
+        .is_some_and(|(controller, _)| ["cgroup", "cpu", "cpuset"].contains(&controller))
+}
+
 /// The file system calls of a thread from here on in what `strace` wrote: the call, and the first path that it was given.
 fn calls_with_files(trace: &str, thread: u32) -> Vec<(String, String)> {
     let lines = trace.lines().filter_map(|line| {
@@ -476,7 +483,8 @@ fn the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for() {
         let is_of_process = relative.starts_with(|first: char| first.is_ascii_digit());
         of_processes += usize::from(is_of_process);
         let name = without_numbers(relative);
-        let is_waited_for = name.split('/').any(|part| WAITED_FOR.contains(&part));
+        let is_waited_for =
+            !is_in_own_group(&name) && name.split('/').any(|part| WAITED_FOR.contains(&part));
         let is_fine = match is_of_process {
             // The name of the program, without its file.
             true if name == "N/exe" => call == "readlinkat",
