@@ -55,6 +55,16 @@ pub(crate) enum TaskKind {
     Thread,
 }
 
+/// What the kernel lists as the children of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Children {
+    Known(Vec<u32>),
+    /// There are more than were to be read, or the process has more threads.
+    TooMany,
+    /// The process has ended, or the kernel keeps no such lists (`CONFIG_PROC_CHILDREN`).
+    Unknown,
+}
+
 impl ProcessStat {
     /// Whether it has ended and its parent has not noticed. One whose first thread has ended while others run is not.
     #[must_use]
@@ -193,29 +203,34 @@ impl ProcFs {
         Ok(threads.into_iter().map(ThreadId).collect())
     }
 
-    /// The children of a process that has at most so many threads; `None` where that is not known at once.
-    pub(crate) fn children(&self, pid: u32, most_threads: usize) -> Option<Vec<u32>> {
-        let threads = self
-            .threads_from(pid, 0, most_threads.saturating_add(1))
-            .ok()?;
-        if threads.is_empty() || threads.len() > most_threads {
-            return None;
+    /// The children of a process, ended ones too, if it has at most so many threads and children. While some are reaped, the
+    /// kernel may leave out others.
+    pub(crate) fn children(&self, pid: u32, most: usize) -> Children {
+        let Ok(threads) = self.threads_from(pid, 0, most.saturating_add(1)) else {
+            return Children::Unknown;
+        };
+        if threads.len() > most {
+            return Children::TooMany;
         }
         let mut children = Vec::new();
-        for ThreadId(thread) in threads {
+        for ThreadId(thread) in &threads {
             let name = format!("{pid}/task/{thread}/children");
-            let read = self.read(&name, |text, _| {
-                // A list that fills the buffer may have been cut.
-                let whole = (text.len() < LONGEST).then(|| String::from_utf8_lossy(text));
-                Ok(whole.map(|text| {
-                    let numbers = text.split_ascii_whitespace();
-                    numbers.filter_map(|n| n.parse().ok()).collect()
-                }))
-            });
-            let of_thread: Vec<u32> = read.ok()??;
-            children.extend(of_thread);
+            let list = self.open(&name, OFlags::empty());
+            let read = list.map(|list| read_numbers(&list, &mut children, most));
+            match read {
+                Ok(Ok(())) => {}
+                // Others of its threads go on.
+                Err(error) if error.is_gone() && *thread != pid => {}
+                _ => return Children::Unknown,
+            }
+            if children.len() > most {
+                return Children::TooMany;
+            }
         }
-        Some(children)
+        match threads.is_empty() {
+            true => Children::Unknown,
+            false => Children::Known(children),
+        }
     }
 
     /// Whether a thread runs or waits for a CPU.
@@ -323,6 +338,31 @@ impl ProcFs {
         }
         Ok(())
     }
+}
+
+/// Reads numbers that spaces follow, until there are more than so many.
+fn read_numbers(list: &OwnedFd, numbers: &mut Vec<u32>, most: usize) -> Result<(), Errno> {
+    let mut buffer = [0u8; LONGEST];
+    let mut number = 0_u32;
+    while numbers.len() <= most {
+        let length = match rustix::io::read(list, &mut buffer) {
+            // Its thread has ended.
+            Ok(0) | Err(Errno::SRCH) => break,
+            Ok(length) => length,
+            Err(errno) => return Err(errno),
+        };
+        for byte in &buffer[..length] {
+            match byte {
+                b'0'..=b'9' => {
+                    number = number
+                        .saturating_mul(10)
+                        .saturating_add(u32::from(byte - b'0'))
+                }
+                _ => numbers.push(std::mem::take(&mut number)),
+            }
+        }
+    }
+    Ok(())
 }
 
 const LONGEST_TEXT: u64 = 16 << 20;

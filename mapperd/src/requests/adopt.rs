@@ -26,19 +26,13 @@ use crate::requests::permit::{
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
 use mapper_control::{ErrorReply, PROTOCOL};
-use mapper_host::enforce::{self, Adoptee, Departure, descendants};
+use mapper_host::enforce::{self, Adoptee, Departure, TreeLimit, descendants};
 use mapper_host::procfs::ProcFs;
 use mapper_host::{HostError, chain};
 use mapper_model::{AppId, AppName, AppSpec};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
-
-/// The most processes that an ordinary user may have moved by one call, for which decisions wait.
-const LARGEST_TREE: usize = 512;
-
-/// The most threads of all of them.
-const MOST_THREADS: u32 = 4096;
 
 /// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
@@ -234,9 +228,11 @@ fn check_process(
             "process {pid} is already managed, as part of application {app}; release that first"
         )));
     }
-    let all = machine.proc.processes();
-    let all = all.map_err(|error| internal(chain(&error)))?;
-    let tree = descendants(&all, pid);
+    let limit = match is_privileged(peer.uid) {
+        true => TreeLimit::None,
+        false => TreeLimit::OfAUser,
+    };
+    let tree = descendants(&machine.proc, pid, limit).map_err(|error| refusal(&error))?;
     let Some(first) = tree.first() else {
         return Err(no_process(pid));
     };
@@ -246,8 +242,6 @@ fn check_process(
         )));
     }
     if !is_privileged(peer.uid) {
-        may_move(pid, tree.len())?;
-        may_move_threads(pid, tree.iter().map(|member| member.threads).sum())?;
         for member in &tree {
             check_owner(peer, pid, member.pid, &machine.proc)?;
         }
@@ -317,31 +311,6 @@ fn not_saved(target: &enforce::AdoptTarget, saved: Flushed, why: &str) -> ErrorR
     }
 }
 
-/// Whether an ordinary user may have a tree of so many processes moved.
-fn may_move(first: u32, processes: usize) -> Result<(), ErrorReply> {
-    if processes <= LARGEST_TREE {
-        return Ok(());
-    }
-    Err(not_permitted(format!(
-        "process {first} has {} descendants, more than the {} that a user may have moved with it at once; \
-         start them in a group of your own below one that was delegated to you, and adopt that (--cgroup), \
-         or ask root",
-        processes - 1,
-        LARGEST_TREE - 1
-    )))
-}
-
-/// Whether an ordinary user may have so many threads moved: the kernel moves each by itself.
-fn may_move_threads(first: u32, threads: u32) -> Result<(), ErrorReply> {
-    if threads <= MOST_THREADS {
-        return Ok(());
-    }
-    Err(not_permitted(format!(
-        "process {first} and its descendants have {threads} threads, more than the {MOST_THREADS} that a user may \
-         have moved at once; launch it with mapper-launch, or ask root"
-    )))
-}
-
 fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
     match target {
         AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
@@ -359,6 +328,7 @@ fn refusal(error: &HostError) -> ErrorReply {
         HostError::SystemdLate { .. } | HostError::HeldUp { .. } => {
             ErrorReply::Unavailable { message }
         }
+        HostError::TooManyProcesses(_) | HostError::TooManyThreads(_) => not_permitted(message),
         _ if error.is_gone() => invalid(message),
         _ => internal(message),
     }
@@ -392,15 +362,5 @@ mod tests {
         assert!(is_unavailable(&refusal(&late)));
         let failed = HostError::Systemd(look, unit, "NoSuchUnit".to_owned());
         assert!(!is_unavailable(&refusal(&failed)));
-    }
-
-    #[test]
-    fn the_size_of_an_adopted_tree_is_limited() {
-        assert!(may_move(7, LARGEST_TREE).is_ok());
-        let refused = may_move(7, LARGEST_TREE + 1).unwrap_err();
-        assert_says(&refused, &["has 512 descendants", "--cgroup"]);
-        assert!(may_move_threads(7, MOST_THREADS).is_ok());
-        let refused = may_move_threads(7, MOST_THREADS + 1).unwrap_err();
-        assert_says(&refused, &["4097 threads", "mapper-launch"]);
     }
 }

@@ -1,5 +1,6 @@
 //! What runs already and comes under management, what others do to it meanwhile, and how it is released.
 
+use super::descendants::TreeLimit;
 use mapper_model::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,6 +19,16 @@ pub struct Adoptee {
     pub account: u32,
     /// The CPUs that may be planned for it: limits around what stays in its place must leave all of them.
     pub usable: CpuSet,
+}
+
+impl Adoptee {
+    /// Only a user's has to be small.
+    pub(crate) fn limit(&self) -> TreeLimit {
+        match self.owner {
+            Some(_) => TreeLimit::OfAUser,
+            None => TreeLimit::None,
+        }
+    }
 }
 
 /// What can be adopted.

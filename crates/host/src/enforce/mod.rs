@@ -10,6 +10,7 @@
 mod adoptee;
 pub mod affinity;
 pub mod cgroup;
+mod descendants;
 mod held_up;
 pub mod masks;
 mod standing;
@@ -25,9 +26,9 @@ use std::path::PathBuf;
 pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
+pub use descendants::{LARGEST_TREE, MOST_THREADS, TreeLimit, descendants};
 pub use held_up::{HeldUp, Moves};
 pub use standing::Standing;
-pub use tree::descendants;
 
 /// A way to confine applications to CPU sets: what every way can do, and what only some can.
 pub trait Enforcer: Confine + Membership + Handover + Isolate + BindMemory {

@@ -344,32 +344,7 @@ impl ProcessTree {
     }
 }
 
-/// A process and all its living descendants, the process first. Empty if it does not live.
-#[must_use]
-pub fn descendants(processes: &[ProcessStat], first: u32) -> Vec<ProcessStat> {
-    let own = std::process::id();
-    let mut children: BTreeMap<u32, Vec<&ProcessStat>> = BTreeMap::new();
-    for process in processes {
-        if !process.is_zombie() && may_belong(process, own) {
-            children.entry(process.parent).or_default().push(process);
-        }
-    }
-    let mut found: Vec<ProcessStat> = processes
-        .iter()
-        .filter(|process| process.pid == first && !process.is_zombie())
-        .copied()
-        .collect();
-    let mut looked_at = 0;
-    while looked_at < found.len() {
-        // Each is found once, whatever parents are read while processes end.
-        let below = children.remove(&found[looked_at].pid);
-        looked_at += 1;
-        found.extend(below.into_iter().flatten().filter(|p| p.pid != first));
-    }
-    found
-}
-
-fn may_belong(process: &ProcessStat, own: u32) -> bool {
+pub(super) fn may_belong(process: &ProcessStat, own: u32) -> bool {
     // Threads belong to their process. 1 is the first process, 2 the parent of the kernel's threads, whose own parent is 0.
     process.kind == TaskKind::Process
         && process.pid > 2
@@ -587,25 +562,6 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_all_generations_and_no_others() {
-        let zombie = ProcessStat {
-            state: 'Z',
-            ..process(15, ROOT)
-        };
-        let all = [
-            process(14, 13),
-            process(13, ROOT),
-            process(ROOT, LAUNCHER),
-            process(20, LAUNCHER),
-            zombie,
-        ];
-        let found = descendants(&all, ROOT);
-        let pids: Vec<u32> = found.iter().map(|process| process.pid).collect();
-        assert_eq!(pids, [ROOT, 13, 14]);
-        assert!(descendants(&all, 15).is_empty());
-    }
-
-    #[test]
     fn a_nested_launcher_belongs_to_the_outer_application_and_its_program_to_the_inner() {
         let mut tree = tree();
         let inner = AppId(2);
@@ -620,17 +576,5 @@ mod tests {
         look(&mut tree, &all);
         assert_eq!(tree.members(inner).collect::<Vec<_>>(), [51, 52]);
         assert_eq!(members(&tree), [ROOT]);
-    }
-
-    #[test]
-    fn a_hundred_thousand_descendants_are_found_without_comparing_each_with_each() {
-        // Beyond the numbers that the kernel gives: this process is none of them.
-        const FIRST: u32 = 5_000_000;
-        let all: Vec<ProcessStat> = (FIRST..FIRST + 100_000)
-            .map(|pid| process(pid, pid - 1))
-            .collect();
-        let started = std::time::Instant::now();
-        assert_eq!(descendants(&all, FIRST).len(), all.len());
-        assert!(started.elapsed() < std::time::Duration::from_secs(20));
     }
 }

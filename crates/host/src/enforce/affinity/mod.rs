@@ -29,9 +29,9 @@ use super::tree::ProcessTree;
 use super::{
     AdoptTarget, Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, Extent, Former,
     Handover, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Tasks, ThreadMasks,
-    Unfinished, masks,
+    Unfinished, descendants, masks,
 };
-use crate::procfs::{ProcFs, ProcessStat};
+use crate::procfs::{Children, ProcFs, ProcessStat};
 use crate::{HostError, Missing, chain};
 use mapper_model::{AppId, CpuSet, ThreadId};
 use rustix::io::Errno;
@@ -385,21 +385,21 @@ impl Membership for AffinityEnforcer {
         let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
         self.tree.add(app, launcher, &first);
         self.follow(app, newcomer.account, first.pid, inherited);
-        let children = self.proc.children(launcher, OF_LAUNCHER);
-        if let Some(children) = &children
-            && children.len() <= OF_LAUNCHER
-        {
-            let mut others = self.proc.stats(children).into_iter();
-            let busy = others.any(|child| {
-                let other = child.pid != first.pid && !child.is_zombie();
-                other && !self.proc.same_program(child.pid, launcher)
-            });
-            self.tree.judge_launcher(app, busy);
-        } else if self.proc.children(std::process::id(), usize::MAX).is_some() {
-            self.tree.judge_launcher(app, true);
-        } else {
-            // The kernel lists no children (CONFIG_PROC_CHILDREN).
-            self.full_look = true;
+        match self.proc.children(launcher, OF_LAUNCHER) {
+            Children::Known(children) => {
+                let mut others = self.proc.stats(&children).into_iter();
+                let busy = others.any(|child| {
+                    let other = child.pid != first.pid && !child.is_zombie();
+                    other && !self.proc.same_program(child.pid, launcher)
+                });
+                self.tree.judge_launcher(app, busy);
+            }
+            Children::TooMany => self.tree.judge_launcher(app, true),
+            Children::Unknown => match self.proc.children(std::process::id(), usize::MAX) {
+                // The launcher has ended.
+                Children::Known(_) => self.tree.judge_launcher(app, true),
+                _ => self.full_look = true,
+            },
         }
         self.list_threads(app);
         Ok(())
@@ -415,10 +415,14 @@ impl Membership for AffinityEnforcer {
         };
         let app = adoptee.app;
         let first = self.proc.stat(pid)?;
+        let tree = descendants(&self.proc, pid, adoptee.limit())?;
         // Orphans of its parent are not its: that did not start it for mapper.
         self.tree.add(app, 0, &first);
         self.follow(app, adoptee.account, pid, None);
-        self.full_look = true;
+        let proc = &self.proc;
+        let is_helper = |child: &ProcessStat| proc.same_program(child.pid, child.parent);
+        self.tree.find(&tree, &is_helper);
+        // Its orphans are found by their group or session, of many processes in the next intervals.
         if let Err(error) = self.look_at_new(0) {
             self.apps.remove(&app);
             self.tree.remove(app);

@@ -3,8 +3,7 @@
 use super::files::group_number;
 use super::group::{Groups, Home, Homes};
 use crate::HostError;
-use crate::enforce::tree::descendants;
-use crate::enforce::{AdoptTarget, Adoptee};
+use crate::enforce::{AdoptTarget, Adoptee, descendants};
 use crate::procfs::ProcessStat;
 use rustix::io::Errno;
 use std::path::{Component, Path, PathBuf};
@@ -59,7 +58,7 @@ impl Search<'_> {
         let places = groups.apps.values().filter_map(|app| app.origin.place());
         let places: Vec<&Path> = places.map(|place| place.path.as_path()).collect();
         let mut found = Vec::new();
-        for process in descendants(&groups.proc.processes()?, first) {
+        for process in descendants(&groups.proc, first, adoptee.limit())? {
             let Ok(path) = groups.proc.cgroup(process.pid) else {
                 continue;
             };
