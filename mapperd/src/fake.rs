@@ -30,8 +30,8 @@ use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moves, Newcomer, Tasks, ThreadMasks,
-    Unfinished,
+    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moved, Moves, Newcomer, Tasks,
+    ThreadMasks, Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -73,6 +73,8 @@ pub(crate) struct Seen {
     pub(crate) admission: Duration,
     /// The kernel holds up moves, which the first of them finds out.
     pub(crate) moves_are_held_up: bool,
+    /// How often an adoption is moved in part before all of it is.
+    pub(crate) turns_left: u32,
     pub(crate) held_up: bool,
     /// What was adopted and moved in.
     pub(crate) moved: Vec<AppId>,
@@ -145,9 +147,14 @@ impl Membership for FakeEnforcer {
         Ok(())
     }
 
-    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
-        self.0.borrow_mut().moved.push(adoptee.app);
-        Ok(())
+    fn move_in(&mut self, adoptee: &Adoptee) -> Result<Moved, HostError> {
+        let mut seen = self.0.borrow_mut();
+        if seen.turns_left > 0 {
+            seen.turns_left -= 1;
+            return Ok(Moved::Part);
+        }
+        seen.moved.push(adoptee.app);
+        Ok(Moved::All)
     }
 
     fn first_process(&self, _: AppId) -> Option<u32> {
@@ -285,6 +292,7 @@ impl FakeMachine {
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
             moves_are_held_up: false,
+            turns_left: 0,
             held_up: false,
             moved: Vec::new(),
             weights: BTreeMap::new(),

@@ -1,6 +1,5 @@
 //! Errors of kernel I/O: what was tried, on which path, with which value.
 
-use crate::enforce::{LARGEST_TREE, MOST_THREADS};
 use mapper_model::{CpuSet, ThreadId};
 use std::error::Error;
 use std::fmt::Write;
@@ -22,19 +21,18 @@ pub enum HostError {
     /// Something that runs cannot be brought under management: why not, and what would fix it.
     #[error("{0} cannot be adopted: {1}; {2}")]
     NotAdoptable(String, String, String),
-    /// The first process of a tree with more processes than a user may have adopted.
+    /// A tree has more processes than a user may have adopted: the first, and how many descendants it may have.
     #[error(
-        "process {0} has more than {most} descendants, the most that a user may have adopted with it; start them in a group \
-         of your own below one that was delegated to you, and adopt that (--cgroup), or ask root",
-        most = LARGEST_TREE - 1
+        "process {0} has more than {1} descendants, the most that a user may have adopted with it; start them in a group \
+         of your own below one that was delegated to you, and adopt that (--cgroup), or ask root"
     )]
-    TooManyProcesses(u32),
-    /// The first process of a tree with more threads than a user may have adopted.
+    TooManyProcesses(u32, usize),
+    /// A tree has more threads than a user may have adopted: its first process, and how many they may be.
     #[error(
-        "process {0} and its descendants have more than {MOST_THREADS} threads, the most that a user may have adopted at once; \
+        "process {0} and its descendants have more than {1} threads, the most that a user may have adopted at once; \
          launch it with mapper-launch, or ask root"
     )]
-    TooManyThreads(u32),
+    TooManyThreads(u32, usize),
     /// Processes that were moved could not go back to where they were: the first error.
     #[error("processes stay in {}, with all CPUs", .0.display())]
     LeftBehind(PathBuf, #[source] Box<HostError>),

@@ -356,7 +356,7 @@ fn read_numbers(list: &OwnedFd, numbers: &mut Vec<u32>, most: usize) -> Result<(
                 b'0'..=b'9' => {
                     number = number
                         .saturating_mul(10)
-                        .saturating_add(u32::from(byte - b'0'))
+                        .saturating_add(u32::from(byte - b'0'));
                 }
                 _ => numbers.push(std::mem::take(&mut number)),
             }

@@ -12,10 +12,14 @@ use crate::store::saved::Ending;
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use mapper_control::{ErrorReply, Reply};
+use mapper_host::enforce::Moved;
 use mapper_model::{AppId, Trigger};
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+
+/// How long others are served between two turns of an adoption.
+const NEXT_TURN: Duration = Duration::from_millis(10);
 
 impl Daemon {
     pub(crate) fn adopt(
@@ -124,6 +128,7 @@ impl Daemon {
             uid,
             state: self.store.next(),
             due,
+            moving_since: None,
         });
         self.save(Ending::Running);
         if self.store.saver.is_none() {
@@ -152,45 +157,81 @@ impl Daemon {
         adopt::prepare(peer, request, rule, config, registry, machine)
     }
 
-    /// Adopts what is saved by now, and refuses what is not and has waited until this moment.
+    /// Moves what is saved by now, or more of it, and refuses what is not and has waited until this moment.
     pub(super) fn adopt_saved(&mut self, until: Instant) {
         let ready = |daemon: &Self| {
             let ready = |joining: &Joining| {
-                let saved = daemon.store.outcome(joining.state);
-                saved != Flushed::Late || joining.due <= until
+                let saved = daemon.store.outcome(joining.state) != Flushed::Late;
+                joining.due <= until || saved && joining.moving_since.is_none()
             };
             daemon.registry.joining.iter().position(ready)
         };
         // The others stay in every state that is saved meanwhile.
         while let Some(place) = ready(self) {
             let joining = self.registry.joining.remove(place);
-            let saved = self.store.outcome(joining.state);
+            let saved = match joining.moving_since {
+                Some(_) => Flushed::Done,
+                None => self.store.outcome(joining.state),
+            };
             let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
-            self.finish_adopting(joining, saved);
+            self.bring_in(joining, saved);
             self.quotas.charge(uid, account, started.elapsed());
         }
     }
 
-    fn finish_adopting(&mut self, joining: Joining, saved: Flushed) {
+    fn bring_in(&mut self, mut joining: Joining, saved: Flushed) {
+        let Joining {
+            adoptee, process, ..
+        } = &joining;
+        let moved = adopt::bring_in(adoptee, process.as_ref(), saved, &mut self.machine);
+        let now = Instant::now();
+        match moved {
+            Ok(Moved::All) => self.adopted(joining),
+            Ok(Moved::Part) => {
+                let since = *joining.moving_since.get_or_insert(now);
+                if now > since + adopt::LONGEST {
+                    let error = adopt::too_slow(&joining.target, &self.machine);
+                    return self.withdraw(joining, error);
+                }
+                joining.due = now + NEXT_TURN;
+                self.timing.answer_by(joining.due);
+                self.registry.joining.push(joining);
+            }
+            Err(error) => self.withdraw(joining, error),
+        }
+    }
+
+    /// Ends the adoptions that are not finished when the daemon stops.
+    pub(super) fn withdraw_all(&mut self) {
+        for joining in std::mem::take(&mut self.registry.joining) {
+            let message = format!(
+                "{} is not adopted: the daemon stops; try again once it runs",
+                joining.target
+            );
+            self.withdraw(joining, ErrorReply::Unavailable { message });
+        }
+    }
+
+    fn withdraw(&mut self, joining: Joining, error: ErrorReply) {
+        let id = joining.adoptee.app;
+        adopt::withdraw(id, &mut self.registry, &mut self.machine, &self.decider);
+        self.save(Ending::Running);
+        // What is on its way back is looked at in each interval.
+        if self.timing.next_interval.is_none() && self.has_work() {
+            self.begin_interval(Instant::now());
+        }
+        self.not_adopted(&joining.target, joining.uid, joining.asked, error);
+    }
+
+    fn adopted(&mut self, joining: Joining) {
         let Joining {
             target,
-            adoptee,
-            process,
             app,
             asked,
             uid,
             ..
         } = joining;
-        let id = adoptee.app;
-        if let Err(error) = adopt::bring_in(&adoptee, process.as_ref(), saved, &mut self.machine) {
-            adopt::withdraw(id, &mut self.registry, &mut self.machine, &self.decider);
-            self.save(Ending::Running);
-            // What is on its way back is looked at in each interval.
-            if self.timing.next_interval.is_none() && self.has_work() {
-                self.begin_interval(Instant::now());
-            }
-            return self.not_adopted(&target, uid, asked, error);
-        }
+        let id = app.record.id;
         self.registry.add(app);
         tracing::info!(app = id.0, by = uid, "adopted {target}");
         self.telemetry.tally.adoptions += 1;

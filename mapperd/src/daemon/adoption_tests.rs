@@ -1,4 +1,4 @@
-//! Adoptions while the disk is slow.
+//! Adoptions while the disk or the kernel is slow.
 
 use crate::fake::{FakeMachine, assert_says, root};
 use crate::socket::message::Answer;
@@ -94,6 +94,58 @@ fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
             let due = machine.daemon.registry.joining[0].due;
             machine.daemon.answer_saved(due - Duration::from_millis(1));
             assert!(answer.try_recv().is_err(), "it waits no longer");
+            machine.daemon.answer_saved(due);
+        }
+        assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
+        assert_eq!(machine.daemon.registry.count(), 0);
+        assert_eq!(machine.seen.borrow().moved, []);
+        assert_eq!(machine.seen.borrow().released.len(), 1);
+    }
+}
+
+#[test]
+fn an_adoption_is_moved_in_turns_between_which_others_are_served() {
+    let (mut machine, disk) = with_slow_disk();
+    machine.seen.borrow_mut().turns_left = 3;
+    let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
+    for _ in 0..16 {
+        disk.works.send(true).unwrap();
+    }
+    machine.saved();
+    for turns_left in [2, 1, 0] {
+        assert_eq!(machine.seen.borrow().turns_left, turns_left);
+        // However long this test takes.
+        machine.daemon.registry.joining[0].due += Duration::from_secs(3600);
+        // What is saved meanwhile moves nothing, and neither do decisions.
+        machine.saved();
+        machine.daemon.interval_passed();
+        assert_eq!(machine.seen.borrow().turns_left, turns_left);
+        assert!(answer.try_recv().is_err() && machine.daemon.registry.apps.is_empty());
+        let now = tokio::time::Instant::now();
+        machine.daemon.registry.joining[0].due = now;
+        machine.daemon.answer_saved(now);
+    }
+    assert!(answer.try_recv().unwrap().is_ok());
+    assert_eq!(machine.seen.borrow().moved.len(), 1);
+    assert_eq!(machine.daemon.registry.apps.len(), 1);
+}
+
+#[test]
+fn an_adoption_that_the_kernel_does_not_finish_or_the_daemon_does_not_see_through_is_undone() {
+    for (stops, says) in [(false, "within 10 s"), (true, "the daemon stops")] {
+        let (mut machine, disk) = with_slow_disk();
+        machine.seen.borrow_mut().turns_left = u32::MAX;
+        let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
+        for _ in 0..16 {
+            disk.works.send(true).unwrap();
+        }
+        machine.saved();
+        if stops {
+            machine.daemon.withdraw_all();
+        } else {
+            let joining = &mut machine.daemon.registry.joining[0];
+            let due = joining.due;
+            *joining.moving_since.as_mut().unwrap() -= Duration::from_secs(11);
             machine.daemon.answer_saved(due);
         }
         assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);

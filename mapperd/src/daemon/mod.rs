@@ -465,6 +465,7 @@ impl Daemon {
             self.store.flush(SAVED_FIRST);
         }
         self.answer_saved(Instant::now() + SAVED_FIRST);
+        self.withdraw_all();
         self.save(Ending::Stopping);
         if self.store.flush(LAST_SAVE) == Flushed::Late {
             tracing::warn!(

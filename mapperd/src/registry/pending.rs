@@ -72,8 +72,10 @@ pub(crate) struct Joining {
     /// Whom its time is charged to.
     pub(crate) uid: u32,
     pub(crate) state: u64,
-    /// When it is refused unless it is saved.
+    /// When it is refused unless it is saved, or when more of it is moved.
     pub(crate) due: Instant,
+    /// Since when it is moved.
+    pub(crate) moving_since: Option<Instant>,
 }
 
 /// Who waits for an adoption.

@@ -26,7 +26,7 @@ use crate::requests::permit::{
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
 use mapper_control::{ErrorReply, PROTOCOL};
-use mapper_host::enforce::{self, Adoptee, Departure, TreeLimit, descendants};
+use mapper_host::enforce::{self, Adoptee, Departure, Moved, TreeLimit, descendants};
 use mapper_host::procfs::ProcFs;
 use mapper_host::{HostError, chain};
 use mapper_model::{AppId, AppName, AppSpec};
@@ -36,6 +36,9 @@ use std::time::Duration;
 
 /// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
+
+/// How long the moves of an adoption may take in all.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// What is to be adopted and is known to the enforcer, but not moved yet.
 #[derive(Debug)]
@@ -127,23 +130,22 @@ pub(crate) fn prepare(
     })
 }
 
-/// Moves a prepared application to where it can be confined, if what it has now is saved.
+/// Moves a prepared application to where it can be confined, if what it has now is saved, or as much of it as others can
+/// wait for.
 pub(crate) fn bring_in(
     adoptee: &Adoptee,
     process: Option<&OwnedFd>,
     saved: Flushed,
     machine: &mut Machine,
-) -> Result<(), ErrorReply> {
+) -> Result<Moved, ErrorReply> {
     if let Some(why) = unsaved(saved) {
         let target = &adoptee.target;
         return Err(not_saved(target, saved, &why));
     }
-    // To know where its processes are would wait, too, on kernels before 6.8.
-    if let (enforce::AdoptTarget::Pid(_), Some(held)) = (&adoptee.target, machine.moves_held_up()) {
-        return Err(held_up(&held));
-    }
     let moved = machine.enforcer.move_in(adoptee);
-    moved.map_err(|error| refusal(&error))?;
+    if moved.map_err(|error| refusal(&error))? == Moved::Part {
+        return Ok(Moved::Part);
+    }
     match (&adoptee.target, process) {
         // Another process may have its pid now.
         (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
@@ -157,7 +159,21 @@ pub(crate) fn bring_in(
                 "process {pid} has become part of another application; release that first"
             )))
         }
-        _ => Ok(()),
+        _ => Ok(Moved::All),
+    }
+}
+
+/// Why an adoption ends that is not finished after [`LONGEST`].
+pub(crate) fn too_slow(target: &AdoptTarget, machine: &Machine) -> ErrorReply {
+    match machine.moves_held_up() {
+        Some(held) => held_up(&held),
+        None => ErrorReply::Unavailable {
+            message: format!(
+                "{target} is not adopted: the kernel has not moved all its processes within {} s; try again later, or adopt its \
+                 control group or unit",
+                LONGEST.as_secs()
+            ),
+        },
     }
 }
 
@@ -328,7 +344,7 @@ fn refusal(error: &HostError) -> ErrorReply {
         HostError::SystemdLate { .. } | HostError::HeldUp { .. } => {
             ErrorReply::Unavailable { message }
         }
-        HostError::TooManyProcesses(_) | HostError::TooManyThreads(_) => not_permitted(message),
+        HostError::TooManyProcesses(..) | HostError::TooManyThreads(..) => not_permitted(message),
         _ if error.is_gone() => invalid(message),
         _ => internal(message),
     }

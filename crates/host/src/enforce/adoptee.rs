@@ -53,6 +53,15 @@ impl fmt::Display for AdoptTarget {
     }
 }
 
+/// How many of the processes that are to be moved have been.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// All.
+    All,
+    /// Others are left, for another turn.
+    Part,
+}
+
 /// Why an application is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {

@@ -5,19 +5,29 @@ use crate::HostError;
 use crate::procfs::{Children, ProcFs, ProcessStat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most processes that an ordinary user may have adopted by one call, for which decisions wait.
-pub const LARGEST_TREE: usize = 512;
-
-/// The most threads of all of them.
-pub const MOST_THREADS: u32 = 4096;
-
-/// What a tree may have.
+/// How large a tree may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeLimit {
-    /// [`LARGEST_TREE`] processes and [`MOST_THREADS`] threads.
+    /// What an ordinary user may have adopted by one call: 512 processes with 4,096 threads.
     OfAUser,
     /// Any number.
     None,
+}
+
+impl TreeLimit {
+    const fn processes(self) -> usize {
+        match self {
+            Self::OfAUser => 512,
+            Self::None => usize::MAX,
+        }
+    }
+
+    const fn threads(self) -> usize {
+        match self {
+            Self::OfAUser => 4096,
+            Self::None => usize::MAX,
+        }
+    }
 }
 
 /// A process and all its living descendants, the process first. Empty if it does not live.
@@ -32,27 +42,25 @@ pub fn descendants(
 ) -> Result<Vec<ProcessStat>, HostError> {
     let mut found: Vec<ProcessStat> = proc.stat(first).into_iter().collect();
     found.retain(|process| !process.is_zombie());
-    let (most_processes, most_threads) = match limit {
-        TreeLimit::OfAUser => (LARGEST_TREE, MOST_THREADS as usize),
-        TreeLimit::None => (usize::MAX, usize::MAX),
-    };
+    let too_many_processes = || HostError::TooManyProcesses(first, limit.processes() - 1);
+    let too_many_threads = || HostError::TooManyThreads(first, limit.threads());
     let mut seen = BTreeSet::from([first]);
     let (mut threads, mut looked_at) = (0, 0);
     while let Some(process) = found.get(looked_at).copied() {
         threads += process.threads as usize;
-        if threads > most_threads {
-            return Err(HostError::TooManyThreads(first));
+        if threads > limit.threads() {
+            return Err(too_many_threads());
         }
-        let children = match proc.children(process.pid, most_threads) {
+        let children = match proc.children(process.pid, limit.threads()) {
             Children::Known(children) => children,
-            Children::TooMany => return Err(HostError::TooManyProcesses(first)),
+            Children::TooMany => return Err(too_many_processes()),
             // Without such lists.
             Children::Unknown if looked_at == 0 && proc.stat(first).is_ok() => {
                 let all = among(&proc.processes()?, first);
                 let threads: usize = all.iter().map(|process| process.threads as usize).sum();
-                return match threads > most_threads {
-                    true => Err(HostError::TooManyThreads(first)),
-                    false if all.len() > most_processes => Err(HostError::TooManyProcesses(first)),
+                return match threads > limit.threads() {
+                    true => Err(too_many_threads()),
+                    false if all.len() > limit.processes() => Err(too_many_processes()),
                     false => Ok(all),
                 };
             }
@@ -68,8 +76,8 @@ pub fn descendants(
             }
         }
         // Those that have ended are looked at, too.
-        if found.len() > most_processes || seen.len() > most_threads {
-            return Err(HostError::TooManyProcesses(first));
+        if found.len() > limit.processes() || seen.len() > limit.threads() {
+            return Err(too_many_processes());
         }
     }
     Ok(found)
@@ -174,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_process_is_looked_at() {
+    fn no_other_process_is_read() {
         let stat = |pid: u32, parent: u32| {
             let stat = format!(
                 "{pid} (x) S {parent} 5 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid}{}",

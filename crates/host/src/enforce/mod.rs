@@ -23,10 +23,10 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Unfinished, Writer};
+pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Moved, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
 pub use cgroup::CgroupEnforcer;
-pub use descendants::{LARGEST_TREE, MOST_THREADS, TreeLimit, descendants};
+pub use descendants::{TreeLimit, descendants};
 pub use held_up::{HeldUp, Moves};
 pub use standing::Standing;
 
@@ -114,9 +114,10 @@ pub trait Membership: fmt::Debug {
     /// Reads what a running program has now, and changes nothing; [`HostError::NotAdoptable`] if it cannot be adopted.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
 
-    /// Moves what was adopted to where it can be confined; after an error all are put back and forgotten.
-    fn move_in(&mut self, _adoptee: &Adoptee) -> Result<(), HostError> {
-        Ok(())
+    /// Moves what was adopted to where it can be confined, or as much of it as others can wait for; after an error all are
+    /// put back and forgotten.
+    fn move_in(&mut self, _adoptee: &Adoptee) -> Result<Moved, HostError> {
+        Ok(Moved::All)
     }
 
     /// The process with the lowest number of an application, also of one that was left over.

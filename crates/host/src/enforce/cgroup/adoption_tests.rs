@@ -3,7 +3,7 @@
 use super::files::POSSIBLE_CPUS;
 use super::group::Asked;
 use super::systemd::Outstanding;
-use super::tests::{APP, ROOT, Tree, of_app, operators};
+use super::tests::{APP, ROOT, Tree, of_app, operators, until_finished};
 use super::*;
 use crate::enforce::AdoptTarget;
 use std::fs;
@@ -285,6 +285,34 @@ fn one_home_that_is_gone_keeps_no_other_process_from_going_back() {
     error.says(&["app-1, with all CPUs"]);
     assert_eq!(tree.read("system.slice/a.service/cgroup.procs"), "101");
     assert_eq!(tree.enforcer.left_over(), [APP]);
+}
+
+#[test]
+fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
+    let mut tree = Tree::with_processes(&[Shown(100, 50, 7, SERVICE)]);
+    let adoptee = pid(100, None);
+    tree.adopt(&adoptee).unwrap();
+    let changes = tree.enforcer.groups.root.changes().clone();
+    changes.impatient();
+    // Writing to it waits for a reader.
+    let procs = tree.path(&of_app(1, "cgroup.procs"));
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &procs, fifo, mode, 0).unwrap();
+    for _ in 0..3 {
+        assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::Part);
+        assert!(changes.moves_wait());
+    }
+    let group = &tree.enforcer.groups.apps[&APP];
+    assert_eq!(group.awaited.map(|process| process.pid), Some(100));
+    assert_eq!(fs::read_to_string(&procs).unwrap(), "100");
+    until_finished(&tree);
+    tree.write(
+        "proc/100/cgroup",
+        &format!("0::/{}\n", of_app(1, "").trim_end_matches('/')),
+    );
+    assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::All);
+    assert_eq!(tree.enforcer.groups.apps[&APP].awaited, None);
 }
 
 #[test]

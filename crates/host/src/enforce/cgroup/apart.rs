@@ -29,12 +29,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Patience = match cfg!(test) {
     false => Patience {
         first: Duration::from_millis(100),
-        large: Duration::from_secs(1),
         others: Duration::from_millis(10),
     },
     true => Patience {
         first: Duration::from_secs(20),
-        large: Duration::from_secs(20),
         others: Duration::from_secs(20),
     },
 };
@@ -58,8 +56,6 @@ pub(super) struct Changes(Arc<Mutex<State>>);
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     first: Duration,
-    /// What moves a process that may have thousands of threads.
-    large: Duration,
     /// While another is held up already.
     others: Duration,
 }
@@ -105,15 +101,6 @@ pub(super) struct Change<'a> {
     pub(super) action: &'static str,
     pub(super) value: &'a str,
     pub(super) path: PathBuf,
-    pub(super) size: Size,
-}
-
-/// How much the kernel has to do for a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Size {
-    Small,
-    /// It may move thousands of threads.
-    Large,
 }
 
 impl Change<'_> {
@@ -212,7 +199,6 @@ impl Changes {
         }
         state.look();
         let patience = match state.oldest() {
-            None if change.size == Size::Large => state.patience.large,
             None => state.patience.first,
             Some(held) => {
                 let waits = is_move && held.moves == Moves::Wait;
@@ -329,6 +315,12 @@ fn kernel() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 impl Changes {
+    /// From here on whatever does not return at once is held up.
+    pub(super) fn impatient(&self) {
+        self.decisions_begin();
+        self.state().patience.first = Duration::ZERO;
+    }
+
     /// Has a write held up until what is returned is dropped.
     pub(super) fn hold_up(&self, file: &str, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
@@ -336,7 +328,6 @@ impl Changes {
         self.state().moves = moves;
         let none = Patience {
             first: Duration::ZERO,
-            large: Duration::ZERO,
             others: Duration::ZERO,
         };
         let patience = std::mem::replace(&mut self.state().patience, none);
@@ -344,7 +335,6 @@ impl Changes {
             action: "write",
             value: "0",
             path: PathBuf::from(file),
-            size: Size::Small,
         };
         let late = self.make(&change, move || {
             let _ = waits.recv();

@@ -1,7 +1,6 @@
 //! What is written to a group. cgroups-rs opens files by path; the path of a descriptor (`/proc/self/fd/N`) leads it to
 //! the directory that is open, whatever has become of its name meanwhile.
 
-use super::apart::Size;
 use super::group_dir::GroupDir;
 use crate::HostError;
 use cgroups_rs::CgroupPid;
@@ -23,10 +22,10 @@ impl GroupDir {
         self.set("cpuset.mems", nodes, CpuSetController::set_mems)
     }
 
-    pub(super) fn add_process(&self, process: u32, size: Size) -> Result<(), HostError> {
+    pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
         let pid = CgroupPid::from(u64::from(process));
         let dir = self.shared();
-        self.join(process, size, move || {
+        self.change("write", "cgroup.procs", &process.to_string(), move || {
             let added = controller(&dir).add_task_by_tgid(&pid);
             added.map_err(|error| reason(&error))
         })

@@ -5,7 +5,7 @@ use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
 use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
-use crate::procfs::ProcFs;
+use crate::procfs::{ProcFs, ProcessStat};
 use crate::{HostError, chain};
 use mapper_model::{AppId, CpuSet};
 use rustix::io::Errno;
@@ -49,6 +49,8 @@ pub(super) struct Group {
     pub(super) weight: Option<u32>,
     /// Whose part of an interval it takes.
     pub(super) account: u32,
+    /// A process of an adoption that the kernel may not have moved yet.
+    pub(super) awaited: Option<ProcessStat>,
 }
 
 impl Group {
@@ -64,6 +66,7 @@ impl Group {
             nodes_due: None,
             partition: Partition::Member,
             weight: None,
+            awaited: None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! part by part), without following links, and its files relative to that descriptor. A group that was made anew under
 //! the same name is another one, and is not written to.
 
-use super::apart::{Change, Changes, Size};
+use super::apart::{Change, Changes};
 use crate::HostError;
 use mapper_model::CpuSet;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
@@ -202,23 +202,6 @@ impl GroupDir {
             action,
             value,
             path: self.file(name),
-            size: Size::Small,
-        };
-        self.changes.make(&change, make)
-    }
-
-    /// Makes a move into it.
-    pub(super) fn join(
-        &self,
-        process: u32,
-        size: Size,
-        make: impl FnOnce() -> std::io::Result<()> + Send + 'static,
-    ) -> Result<(), HostError> {
-        let change = Change {
-            action: "write",
-            value: &process.to_string(),
-            path: self.file("cgroup.procs"),
-            size,
         };
         self.changes.make(&change, make)
     }

@@ -40,7 +40,6 @@ pub use root::find_root;
 pub use running::{RunningGroup, RunningGroups, running_groups};
 
 use self::adoption::Adoption;
-use self::apart::Size;
 use self::files::{
     ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
     group_number, groups_below, name_of,
@@ -48,14 +47,14 @@ use self::files::{
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
-use self::moving::{Back, PROCESSES, Returned, Returning, Turn};
+use self::moving::{PROCESSES, Returned, Returning, Turn};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
 use self::systemd::Property;
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Newcomer, Standing, Tasks,
+    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moved, Newcomer, Standing, Tasks,
     ThreadMasks, Unfinished, Writer,
 };
 use crate::HostError;
@@ -313,7 +312,7 @@ impl Membership for CgroupEnforcer {
             && dir
                 .numbers("cgroup.procs", WITH_THE_FIRST)
                 .is_ok_and(|processes| processes.contains(&first_process));
-        if !arrived && let Err(error) = dir.add_process(first_process, Size::Small) {
+        if !arrived && let Err(error) = dir.add_process(first_process) {
             // A process whose move the kernel holds up may be in it by now.
             let removed = self.groups.root.remove_tree(&name, 0);
             if !matches!(removed, Ok(Removed::Yes)) {
@@ -350,7 +349,7 @@ impl Membership for CgroupEnforcer {
         Ok(())
     }
 
-    fn move_in(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
+    fn move_in(&mut self, adoptee: &Adoptee) -> Result<Moved, HostError> {
         moving::gather(&mut self.groups, &mut self.returning, adoptee)
     }
 
@@ -460,12 +459,12 @@ impl Membership for CgroupEnforcer {
         self.partitions.dissolve(&self.groups, &mut group);
         let back = match (&group.origin, departure) {
             (Origin::Moved(_), Departure::ForGood) if self.groups.root.changes().moves_wait() => {
-                Ok(Back::Part)
+                Ok(Moved::Part)
             }
             (Origin::Moved(homes), Departure::ForGood) => {
                 moving::put_back(&self.groups, &group.dir, homes, &Turn::short(PROCESSES))
             }
-            (Origin::Launched | Origin::Moved(_), _) => Ok(Back::All),
+            (Origin::Launched | Origin::Moved(_), _) => Ok(Moved::All),
             (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
                 return match self.units.restore(&self.groups, &group, departure) {
@@ -475,7 +474,7 @@ impl Membership for CgroupEnforcer {
             }
         };
         self.groups.abandon(app, &group)?;
-        if let (Ok(Back::Part), Origin::Moved(homes)) = (&back, &group.origin) {
+        if let (Ok(Moved::Part), Origin::Moved(homes)) = (&back, &group.origin) {
             let homes = homes.clone();
             let dir = group.dir;
             self.returning.push(Returning { app, dir, homes });

@@ -1,14 +1,13 @@
 //! Moving adopted processes, there and back. A list of processes is old by the time one of them is moved, so each is
-//! checked before it is moved and afterwards, and all until none is left. What has more processes than can be moved back
-//! without others waiting goes back in pieces ([`Returning`]).
+//! checked before it is moved and afterwards, and all until none is left. What has more processes than can be moved
+//! without others waiting comes in several turns, and goes back so ([`Returning`]).
 
-use super::apart::Size;
 use super::files::{collect_some, name_of};
-use super::group::{Groups, Homes, Origin};
+use super::group::{Group, Groups, Homes, Origin};
 use super::group_dir::GroupDir;
 use super::search::{Identity, Search, anothers, below_mount, refused};
 use crate::HostError;
-use crate::enforce::{AdoptTarget, Adoptee, Tasks};
+use crate::enforce::{AdoptTarget, Adoptee, Moved, Tasks};
 use crate::procfs::ProcessStat;
 use mapper_model::AppId;
 use rustix::io::Errno;
@@ -20,38 +19,25 @@ use std::time::{Duration, Instant};
 /// Searches until no process is left behind; a program that forks faster is reported.
 const LOOKS: u32 = 32;
 
-/// How long all moves of an adoption may take together.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// Threads of a process that are moved soon.
-const FEW: u32 = 64;
-
-/// Moves a process and its descendants in. After an error all are put back, as soon as they can be, and the application is
-/// forgotten.
+/// Moves processes of one turn in: a process and its descendants. After an error all are put back, as soon as they can be,
+/// and the application is forgotten.
 pub(super) fn gather(
     groups: &mut Groups,
     returning: &mut Vec<Returning>,
     adoptee: &Adoptee,
-) -> Result<(), HostError> {
+) -> Result<Moved, HostError> {
     let AdoptTarget::Pid(first) = adoptee.target else {
-        return Ok(());
+        return Ok(Moved::All);
     };
     let Some(mut group) = groups.apps.remove(&adoptee.app) else {
         return Err(groups.unknown(adoptee.app));
     };
-    let moved = match &mut group.origin {
-        Origin::Moved(homes) => {
-            let search = Search { groups, adoptee };
-            move_all(search, first, &group.dir, homes)
-        }
-        _ => Ok(()),
-    };
+    let search = Search { groups, adoptee };
+    let moved = move_some(search, first, &mut group);
     if moved.is_err() {
         let back = match &group.origin {
-            // One may still come.
-            Origin::Moved(_) if matches!(moved, Err(HostError::HeldUp(..))) => Ok(Back::Part),
-            Origin::Moved(homes) => put_back(groups, &group.dir, homes, &Turn::short(usize::MAX)),
-            _ => Ok(Back::All),
+            Origin::Moved(homes) => put_back(groups, &group.dir, homes, &Turn::short(PROCESSES)),
+            _ => Ok(Moved::All),
         };
         if let Err(error) = &back {
             tracing::warn!("processes not moved back: {}", crate::chain(error));
@@ -59,38 +45,52 @@ pub(super) fn gather(
         if let Err(error) = groups.abandon(adoptee.app, &group) {
             tracing::warn!("group not removed: {}", crate::chain(&error));
         }
-        if let (Ok(Back::Part), Origin::Moved(homes)) = (back, group.origin) {
+        if let (Ok(Moved::Part), Origin::Moved(homes)) = (back, group.origin) {
             let (app, dir) = (adoptee.app, group.dir);
             returning.push(Returning { app, dir, homes });
         }
         return moved;
     }
     groups.apps.insert(adoptee.app, group);
-    Ok(())
+    moved
 }
 
-fn move_all(
-    search: Search<'_>,
-    first: u32,
-    dir: &GroupDir,
-    homes: &mut Homes,
-) -> Result<(), HostError> {
-    let began = Instant::now();
+fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved, HostError> {
+    let Group {
+        dir,
+        origin: Origin::Moved(homes),
+        awaited,
+        ..
+    } = group
+    else {
+        return Ok(Moved::All);
+    };
+    // To know where processes are would wait, too, on kernels before 6.8.
+    if dir.changes().moves_wait() {
+        return Ok(Moved::Part);
+    }
+    if let Some(process) = awaited.take() {
+        check_moved(search, &process)?;
+    }
+    // Each turn begins with a search.
+    let turn = Turn::short(usize::MAX);
     for _ in 0..LOOKS {
         let outside = search.outside(first)?;
         if outside.is_empty() {
-            return Ok(());
+            return Ok(Moved::All);
         }
         for (process, path) in outside {
-            if began.elapsed() > LONGEST {
-                return Err(refused(
-                    &search.adoptee.target,
-                    "the kernel takes too long to move its processes",
-                    "try again later, or adopt its control group or unit",
-                ));
+            if Instant::now() > turn.until {
+                return Ok(Moved::Part);
             }
             search.note_home(homes, &process, path)?;
-            move_one(search, dir, &process)?;
+            match move_one(search, dir, &process) {
+                Err(HostError::HeldUp(..)) => {
+                    *awaited = Some(process);
+                    return Ok(Moved::Part);
+                }
+                moved => moved?,
+            }
         }
     }
     Err(refused(
@@ -100,23 +100,25 @@ fn move_all(
     ))
 }
 
-/// The kernel takes a number: if that had become another process's, that process goes to where its parent is.
 fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result<(), HostError> {
-    let Search { groups, adoptee } = search;
-    let target = &adoptee.target;
     match search.identity(process) {
         Identity::Same => {}
         Identity::Gone => return Ok(()),
-        Identity::Anothers(user) => return Err(anothers(target, process, user)),
+        Identity::Anothers(user) => {
+            return Err(anothers(&search.adoptee.target, process, user));
+        }
     }
-    let size = match process.threads {
-        0..=FEW => Size::Small,
-        _ => Size::Large,
-    };
-    match dir.add_process(process.pid, size) {
-        Err(error) if error.is_gone() => return Ok(()),
-        written => written?,
+    match dir.add_process(process.pid) {
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => check_moved(search, process),
     }
+}
+
+/// The kernel takes a number: if that had become another process's, that process goes to where its parent is.
+fn check_moved(search: Search<'_>, process: &ProcessStat) -> Result<(), HostError> {
+    let Search { groups, adoptee } = search;
+    let target = &adoptee.target;
     match search.identity(process) {
         Identity::Same => Ok(()),
         Identity::Anothers(user) => Err(anothers(target, process, user)),
@@ -133,7 +135,7 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     }
 }
 
-/// Processes that are moved back at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
+/// Processes that are moved at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
 pub(super) const PROCESSES: usize = 256;
 
 /// How long others wait for a turn. Tests on plain files take what they need however busy the machine is.
@@ -142,7 +144,7 @@ const SHORT: Duration = match cfg!(test) {
     true => Duration::from_secs(20),
 };
 
-/// What is moved back at once.
+/// What is moved at once.
 #[derive(Debug)]
 pub(super) struct Turn {
     processes: usize,
@@ -163,13 +165,6 @@ impl Turn {
             until: Instant::now() + Duration::from_secs(5),
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Back {
-    All,
-    /// Others are left, for another turn.
-    Part,
 }
 
 /// Processes on their way back, in a group that has all CPUs.
@@ -206,7 +201,7 @@ impl Returning {
     pub(super) fn go_on(&self, groups: &Groups, turn: &Turn) -> bool {
         matches!(
             put_back(groups, &self.dir, &self.homes, turn),
-            Ok(Back::Part)
+            Ok(Moved::Part)
         )
     }
 }
@@ -218,7 +213,7 @@ pub(super) fn put_back(
     dir: &GroupDir,
     homes: &Homes,
     turn: &Turn,
-) -> Result<Back, HostError> {
+) -> Result<Moved, HostError> {
     let proc = &groups.proc;
     let mut left = turn.processes;
     let mut stay = BTreeSet::new();
@@ -228,11 +223,11 @@ pub(super) fn put_back(
         collect_some(dir, &mut tasks, left.saturating_add(stay.len() + 1));
         tasks.processes.retain(|pid| !stay.contains(pid));
         if tasks.processes.is_empty() {
-            return first_error.map_or(Ok(Back::All), Err);
+            return first_error.map_or(Ok(Moved::All), Err);
         }
         for pid in tasks.processes {
             if left == 0 || Instant::now() > turn.until {
-                return Ok(Back::Part);
+                return Ok(Moved::Part);
             }
             left -= 1;
             let home = homes
@@ -249,7 +244,7 @@ pub(super) fn put_back(
             {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
-                Err(HostError::HeldUp(..)) => return Ok(Back::Part),
+                Err(HostError::HeldUp(..)) => return Ok(Moved::Part),
                 Err(error) => {
                     tracing::warn!(pid, "process not moved back: {}", crate::chain(&error));
                     stay.insert(pid);

@@ -365,7 +365,7 @@ fn second() -> Newcomer {
     }
 }
 
-fn until_finished(tree: &Tree) {
+pub(super) fn until_finished(tree: &Tree) {
     while tree.enforcer.held_up().is_some() {
         std::thread::yield_now();
     }
