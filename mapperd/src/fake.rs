@@ -358,10 +358,13 @@ impl FakeMachine {
         }
     }
 
-    /// What waits for the disk is done.
+    /// What waits for the disk is done, and each adoption has a turn.
     pub(crate) fn saved(&mut self) {
         self.daemon.store.flush(Duration::from_secs(20));
         self.daemon.answer_saved(tokio::time::Instant::now());
+        for _ in 0..self.daemon.registry.joining.len() {
+            self.daemon.move_next();
+        }
     }
 }
 

@@ -205,32 +205,33 @@ impl ProcFs {
 
     /// The children of a process, ended ones too, if it has at most so many threads and children. While some are reaped, the
     /// kernel may leave out others.
-    pub(crate) fn children(&self, pid: u32, most: usize) -> Children {
-        let Ok(threads) = self.threads_from(pid, 0, most.saturating_add(1)) else {
-            return Children::Unknown;
+    pub(crate) fn children(&self, pid: u32, most: usize) -> Result<Children, HostError> {
+        let threads = match self.threads_from(pid, 0, most.saturating_add(1)) {
+            Err(error) if error.is_gone() => return Ok(Children::Unknown),
+            threads => threads?,
         };
         if threads.len() > most {
-            return Children::TooMany;
+            return Ok(Children::TooMany);
         }
         let mut children = Vec::new();
         for ThreadId(thread) in &threads {
             let name = format!("{pid}/task/{thread}/children");
-            let list = self.open(&name, OFlags::empty());
-            let read = list.map(|list| read_numbers(&list, &mut children, most));
-            match read {
-                Ok(Ok(())) => {}
-                // Others of its threads go on.
-                Err(error) if error.is_gone() && *thread != pid => {}
-                _ => return Children::Unknown,
-            }
+            let list = match self.open(&name, OFlags::empty()) {
+                Err(error) if error.is_gone() && *thread == pid => return Ok(Children::Unknown),
+                // Only this thread has ended.
+                Err(error) if error.is_gone() => continue,
+                list => list?,
+            };
+            read_numbers(&list, &mut children, most)
+                .map_err(|errno| self.failed("read", &name, errno))?;
             if children.len() > most {
-                return Children::TooMany;
+                return Ok(Children::TooMany);
             }
         }
-        match threads.is_empty() {
+        Ok(match threads.is_empty() {
             true => Children::Unknown,
             false => Children::Known(children),
-        }
+        })
     }
 
     /// Whether a thread runs or waits for a CPU.

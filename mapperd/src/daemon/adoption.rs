@@ -4,7 +4,7 @@ use super::Daemon;
 use crate::config::peer::Peer;
 use crate::registry::LeftAlone;
 use crate::registry::origin::ByRule;
-use crate::registry::pending::{AdoptionAsked, Joining};
+use crate::registry::pending::{AdoptionAsked, Joining, Step};
 use crate::requests::adopt::{self, Prepared, SAVED_FIRST};
 use crate::requests::permit::{Permit, held_up, internal};
 use crate::socket::message::{Answer, Candidate, Outcome, Served};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How long others are served between two turns of an adoption.
+/// How long others are served between two turns of adoptions, at least.
 const NEXT_TURN: Duration = Duration::from_millis(10);
 
 impl Daemon {
@@ -117,8 +117,8 @@ impl Daemon {
             Ok(prepared) => prepared,
             Err(error) => return self.not_adopted(&target, uid, asked, error),
         };
-        let now = Instant::now();
-        let due = now + SAVED_FIRST;
+        let due = Instant::now() + SAVED_FIRST;
+        let state = self.store.next();
         self.registry.joining.push(Joining {
             target,
             adoptee,
@@ -126,14 +126,12 @@ impl Daemon {
             app,
             asked,
             uid,
-            state: self.store.next(),
-            due,
-            moving_since: None,
+            step: Step::Saving { state, due },
         });
         self.save(Ending::Running);
         if self.store.saver.is_none() {
             // At once, as nothing can be saved.
-            self.adopt_saved(now);
+            self.adopt_saved(due);
             return;
         }
         self.timing.answer_by(due);
@@ -157,47 +155,68 @@ impl Daemon {
         adopt::prepare(peer, request, rule, config, registry, machine)
     }
 
-    /// Moves what is saved by now, or more of it, and refuses what is not and has waited until this moment.
+    /// Has moved what is saved by now, and refuses what is not and has waited until this moment.
     pub(super) fn adopt_saved(&mut self, until: Instant) {
-        let ready = |daemon: &Self| {
-            let ready = |joining: &Joining| {
-                let saved = daemon.store.outcome(joining.state) != Flushed::Late;
-                joining.due <= until || saved && joining.moving_since.is_none()
+        let mut place = 0;
+        // Those that wait stay in every state that is saved meanwhile.
+        while let Some(joining) = self.registry.joining.get_mut(place) {
+            place += 1;
+            let Step::Saving { state, due } = joining.step else {
+                continue;
             };
-            daemon.registry.joining.iter().position(ready)
-        };
-        // The others stay in every state that is saved meanwhile.
-        while let Some(place) = ready(self) {
-            let joining = self.registry.joining.remove(place);
-            let saved = match joining.moving_since {
-                Some(_) => Flushed::Done,
-                None => self.store.outcome(joining.state),
-            };
-            let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
-            self.bring_in(joining, saved);
-            self.quotas.charge(uid, account, started.elapsed());
+            let saved = self.store.outcome(state);
+            if saved == Flushed::Late && due > until {
+                continue;
+            }
+            match adopt::check_saved(&joining.adoptee.target, saved) {
+                Ok(()) => {
+                    let since = Instant::now();
+                    joining.step = Step::Moving { since };
+                    self.timing.next_turn.get_or_insert(since);
+                }
+                Err(error) => {
+                    place -= 1;
+                    let joining = self.registry.joining.remove(place);
+                    self.withdraw(joining, error);
+                }
+            }
         }
     }
 
-    fn bring_in(&mut self, mut joining: Joining, saved: Flushed) {
+    /// Moves one adoption, or more of it: that which has waited longest. Others are served for as long before the next turn.
+    pub(crate) fn move_next(&mut self) {
+        let moves = |joining: &Joining| matches!(joining.step, Step::Moving { .. });
+        let next = self.registry.joining.iter().position(moves);
+        self.timing.next_turn = None;
+        let Some(place) = next else {
+            return;
+        };
+        let joining = self.registry.joining.remove(place);
+        let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
+        self.bring_in(joining);
+        let took = started.elapsed();
+        self.quotas.charge(uid, account, took);
+        if self.registry.joining.iter().any(moves) {
+            self.timing.next_turn = Some(Instant::now() + took.max(NEXT_TURN));
+        }
+    }
+
+    fn bring_in(&mut self, joining: Joining) {
         let Joining {
-            adoptee, process, ..
+            adoptee,
+            process,
+            step,
+            ..
         } = &joining;
-        let moved = adopt::bring_in(adoptee, process.as_ref(), saved, &mut self.machine);
-        let now = Instant::now();
-        match moved {
-            Ok(Moved::All) => self.adopted(joining),
-            Ok(Moved::Part) => {
-                let since = *joining.moving_since.get_or_insert(now);
-                if now > since + adopt::LONGEST {
-                    let error = adopt::too_slow(&joining.target, &self.machine);
-                    return self.withdraw(joining, error);
-                }
-                joining.due = now + NEXT_TURN;
-                self.timing.answer_by(joining.due);
-                self.registry.joining.push(joining);
+        let moved = adopt::bring_in(adoptee, process.as_ref(), &mut self.machine);
+        match (moved, step) {
+            (Ok(Moved::All), _) => self.adopted(joining),
+            (Ok(Moved::Part), Step::Moving { since }) if since.elapsed() > adopt::LONGEST => {
+                let error = adopt::too_slow(&joining.target, &self.machine);
+                self.withdraw(joining, error);
             }
-            Err(error) => self.withdraw(joining, error),
+            (Ok(Moved::Part), _) => self.registry.joining.push(joining),
+            (Err(error), _) => self.withdraw(joining, error),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Adoptions while the disk or the kernel is slow.
 
 use crate::fake::{FakeMachine, assert_says, root};
+use crate::registry::pending::Step;
 use crate::socket::message::Answer;
 use crate::store::directory::Stored;
 use crate::store::saved::Unsaved;
@@ -91,7 +92,9 @@ fn an_adoption_is_refused_when_the_disk_takes_too_long_or_fails() {
             disk.works.send(works).unwrap();
             machine.saved();
         } else {
-            let due = machine.daemon.registry.joining[0].due;
+            let Step::Saving { due, .. } = machine.daemon.registry.joining[0].step else {
+                panic!("it is moved");
+            };
             machine.daemon.answer_saved(due - Duration::from_millis(1));
             assert!(answer.try_recv().is_err(), "it waits no longer");
             machine.daemon.answer_saved(due);
@@ -114,17 +117,15 @@ fn an_adoption_is_moved_in_turns_between_which_others_are_served() {
     machine.saved();
     for turns_left in [2, 1, 0] {
         assert_eq!(machine.seen.borrow().turns_left, turns_left);
-        // However long this test takes.
-        machine.daemon.registry.joining[0].due += Duration::from_secs(3600);
+        let next = machine.daemon.timing.next_turn.unwrap();
         // What is saved meanwhile moves nothing, and neither do decisions.
-        machine.saved();
+        machine.daemon.answer_saved(next);
         machine.daemon.interval_passed();
         assert_eq!(machine.seen.borrow().turns_left, turns_left);
         assert!(answer.try_recv().is_err() && machine.daemon.registry.apps.is_empty());
-        let now = tokio::time::Instant::now();
-        machine.daemon.registry.joining[0].due = now;
-        machine.daemon.answer_saved(now);
+        machine.daemon.move_next();
     }
+    assert_eq!(machine.daemon.timing.next_turn, None);
     assert!(answer.try_recv().unwrap().is_ok());
     assert_eq!(machine.seen.borrow().moved.len(), 1);
     assert_eq!(machine.daemon.registry.apps.len(), 1);
@@ -143,14 +144,35 @@ fn an_adoption_that_the_kernel_does_not_finish_or_the_daemon_does_not_see_throug
         if stops {
             machine.daemon.withdraw_all();
         } else {
-            let joining = &mut machine.daemon.registry.joining[0];
-            let due = joining.due;
-            *joining.moving_since.as_mut().unwrap() -= Duration::from_secs(11);
-            machine.daemon.answer_saved(due);
+            let since = tokio::time::Instant::now() - Duration::from_secs(11);
+            machine.daemon.registry.joining[0].step = Step::Moving { since };
+            machine.daemon.move_next();
         }
         assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
         assert_eq!(machine.daemon.registry.count(), 0);
         assert_eq!(machine.seen.borrow().moved, []);
         assert_eq!(machine.seen.borrow().released.len(), 1);
+    }
+}
+
+#[test]
+fn adoptions_that_are_moved_have_their_turns_one_after_the_other() {
+    let (mut machine, disk) = with_slow_disk();
+    machine.seen.borrow_mut().turns_left = 5;
+    let answers = ["/jobs/1", "/other/1"].map(|group| begin_to_adopt(&mut machine, group));
+    for _ in 0..16 {
+        disk.works.send(true).unwrap();
+    }
+    machine.daemon.store.flush(Duration::from_secs(20));
+    machine.daemon.answer_saved(tokio::time::Instant::now());
+    let first = |machine: &FakeMachine| machine.daemon.registry.joining[0].adoptee.app.0;
+    for turn in 0..5 {
+        assert_eq!(first(&machine), 1 + turn % 2);
+        machine.daemon.move_next();
+    }
+    machine.daemon.move_next();
+    machine.daemon.move_next();
+    for mut answer in answers {
+        assert!(answer.try_recv().unwrap().is_ok());
     }
 }

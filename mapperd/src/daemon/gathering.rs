@@ -1,7 +1,7 @@
 //! Launches and ends that follow each other closely are acted on together, with one decision.
 
 use super::{Daemon, Timing};
-use crate::registry::pending::{Admitted, Launch, Pending, Unanswered};
+use crate::registry::pending::{Admitted, Launch, Pending, Step, Unanswered};
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
 use crate::requests::launch;
@@ -280,8 +280,8 @@ impl Daemon {
         }
     }
 
-    /// Answers the launches, and makes the adoptions, that were saved. Of those for which the disk has taken too long by this
-    /// moment, launches are answered and adoptions refused.
+    /// Answers the launches that were saved, and has moved what is to be adopted. Of those for which the disk has taken too long
+    /// by this moment, launches are answered and adoptions refused.
     pub(crate) fn answer_saved(&mut self, moment: Instant) {
         let saver = self.store.saver.as_ref();
         let tried = saver.map_or(u64::MAX, Saver::tried);
@@ -294,7 +294,11 @@ impl Daemon {
         self.answer_launches(saved.collect());
         self.adopt_saved(moment);
         let launches = self.registry.unanswered.iter().map(|launch| launch.due);
-        let adoptions = self.registry.joining.iter().map(|joining| joining.due);
+        let joining = self.registry.joining.iter();
+        let adoptions = joining.filter_map(|joining| match joining.step {
+            Step::Saving { due, .. } => Some(due),
+            Step::Moving { .. } => None,
+        });
         self.timing.answers_due = launches.chain(adoptions).min();
     }
 

@@ -13,7 +13,7 @@
 //! keeps the size that it has at launch: each gets its share immediately, instead of the first being given everything
 //! and losing it again. An *orphan* is managed like any other
 //! application; its launcher has ended while some of its processes run on. What is adopted is *joining* until the state with
-//! it is saved (`adoption`), and managed from then on.
+//! it is saved and its processes are moved (`adoption`), and managed from then on.
 //!
 //! Handlers of requests get the owners they need and return an [`Effect`], on which the loop acts.
 //!
@@ -103,6 +103,8 @@ pub(crate) struct Timing {
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
     answers_due: Option<Instant>,
+    /// When more is moved of what is being adopted.
+    pub(crate) next_turn: Option<Instant>,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
 }
@@ -154,6 +156,7 @@ impl Daemon {
                 () = at(self.timing.next_interval) => self.interval_passed(),
                 () = at(self.timing.next_look) => self.look_at_lenders(),
                 () = &mut sign => sign.set(watchdog.sign()),
+                () = at(self.timing.next_turn) => self.move_next(),
                 message = inbox.recv() => match message {
                     Some(message) => self.handle(message),
                     None => break,

@@ -40,7 +40,7 @@ pub(crate) struct Registry {
     pub(crate) pending: Vec<Pending>,
     /// Launches that are placed and wait to be saved.
     pub(crate) unanswered: Vec<Unanswered>,
-    /// Adoptions that wait to be saved.
+    /// Adoptions that wait to be saved, or are being moved.
     pub(crate) joining: Vec<Joining>,
     pub(crate) next_app: AppId,
     /// Released applications of which processes could not be moved back: those stay in the group, unmanaged.

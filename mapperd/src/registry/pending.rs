@@ -58,8 +58,7 @@ pub(crate) struct Unanswered {
     pub(crate) due: Instant,
 }
 
-/// What is to be adopted and is not moved before the state with this number is saved: the next daemon could not restore what
-/// it has now.
+/// What is to be adopted: known to the enforcer, and not yet one of the applications.
 #[derive(Debug)]
 pub(crate) struct Joining {
     pub(crate) target: AdoptTarget,
@@ -71,11 +70,17 @@ pub(crate) struct Joining {
     pub(crate) asked: AdoptionAsked,
     /// Whom its time is charged to.
     pub(crate) uid: u32,
-    pub(crate) state: u64,
-    /// When it is refused unless it is saved, or when more of it is moved.
-    pub(crate) due: Instant,
-    /// Since when it is moved.
-    pub(crate) moving_since: Option<Instant>,
+    pub(crate) step: Step,
+}
+
+/// How far an adoption is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Nothing is moved before the state with this number is saved, as the next daemon could not restore what it has now. It is
+    /// refused if it is not saved by this moment.
+    Saving { state: u64, due: Instant },
+    /// Its processes are moved since then, in turns.
+    Moving { since: Instant },
 }
 
 /// Who waits for an adoption.

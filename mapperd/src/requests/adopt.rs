@@ -130,31 +130,36 @@ pub(crate) fn prepare(
     })
 }
 
-/// Moves a prepared application to where it can be confined, if what it has now is saved, or as much of it as others can
-/// wait for.
+/// Whether what a prepared application has now is saved.
+pub(crate) fn check_saved(target: &enforce::AdoptTarget, saved: Flushed) -> Result<(), ErrorReply> {
+    match unsaved(saved) {
+        Some(why) => Err(not_saved(target, saved, &why)),
+        None => Ok(()),
+    }
+}
+
+/// Moves a prepared and saved application to where it can be confined, or as much of it as others can wait for.
 pub(crate) fn bring_in(
     adoptee: &Adoptee,
     process: Option<&OwnedFd>,
-    saved: Flushed,
     machine: &mut Machine,
 ) -> Result<Moved, ErrorReply> {
-    if let Some(why) = unsaved(saved) {
-        let target = &adoptee.target;
-        return Err(not_saved(target, saved, &why));
-    }
-    let moved = machine.enforcer.move_in(adoptee);
-    if moved.map_err(|error| refusal(&error))? == Moved::Part {
-        return Ok(Moved::Part);
-    }
-    match (&adoptee.target, process) {
+    let check_lives = || match (&adoptee.target, process) {
         // Another process may have its pid now.
         (enforce::AdoptTarget::Pid(pid), Some(process)) if has_ended(process) => {
             Err(no_process(*pid))
         }
+        _ => Ok(()),
+    };
+    check_lives()?;
+    let moved = machine.enforcer.move_in(adoptee);
+    if moved.map_err(|error| refusal(&error))? == Moved::Part {
+        return Ok(Moved::Part);
+    }
+    check_lives()?;
+    match &adoptee.target {
         // Another adoption, of what it started or of what it is in, was saved first.
-        (enforce::AdoptTarget::Pid(pid), _)
-            if machine.enforcer.owner(*pid) != Some(adoptee.app) =>
-        {
+        enforce::AdoptTarget::Pid(pid) if machine.enforcer.owner(*pid) != Some(adoptee.app) => {
             Err(not_permitted(format!(
                 "process {pid} has become part of another application; release that first"
             )))
@@ -230,7 +235,9 @@ fn check_process(
         check_owner(peer, pid, pid, &machine.proc)?;
     }
     if registry.is_pending(pid) {
-        return Err(not_permitted(format!("process {pid} is being launched")));
+        return Err(not_permitted(format!(
+            "process {pid} is being launched or adopted"
+        )));
     }
     // What an application has started since the last refresh is its own, too.
     if let Err(error) = machine.enforcer.refresh() {

@@ -44,14 +44,15 @@ pub fn descendants(
     found.retain(|process| !process.is_zombie());
     let too_many_processes = || HostError::TooManyProcesses(first, limit.processes() - 1);
     let too_many_threads = || HostError::TooManyThreads(first, limit.threads());
-    let mut seen = BTreeSet::from([first]);
+    let mut numbers = BTreeSet::from([first]);
+    let mut read = 0;
     let (mut threads, mut looked_at) = (0, 0);
     while let Some(process) = found.get(looked_at).copied() {
         threads += process.threads as usize;
         if threads > limit.threads() {
             return Err(too_many_threads());
         }
-        let children = match proc.children(process.pid, limit.threads()) {
+        let children = match proc.children(process.pid, limit.threads())? {
             Children::Known(children) => children,
             Children::TooMany => return Err(too_many_processes()),
             // Without such lists.
@@ -67,16 +68,18 @@ pub fn descendants(
             Children::Unknown => Vec::new(),
         };
         looked_at += 1;
-        for pid in children.into_iter().filter(|pid| seen.insert(*pid)) {
+        for pid in children {
+            read += 1;
             if let Ok(child) = proc.stat(pid)
                 && child.parent == process.pid
                 && is_found(&child)
+                && numbers.insert(pid)
             {
                 found.push(child);
             }
         }
         // Those that have ended are looked at, too.
-        if found.len() > limit.processes() || seen.len() > limit.threads() {
+        if found.len() > limit.processes() || read > limit.threads() {
             return Err(too_many_processes());
         }
     }
@@ -190,10 +193,17 @@ mod tests {
             );
             (format!("{pid}/stat"), stat)
         };
-        // One that the first's list of children does not have.
-        let mut files = vec![stat(10, 5), stat(11, 10), stat(12, 11), stat(13, 10)];
-        for (pid, children) in [(10, "11 "), (11, "12 "), (12, "")] {
-            files.push((format!("{pid}/task/{pid}/children"), children.to_owned()));
+        // 13 is in no list of children, and 14 in that of a second thread.
+        let processes = [(10, 5), (11, 10), (12, 11), (13, 10), (14, 11)];
+        let mut files: Vec<_> = processes.map(|(pid, parent)| stat(pid, parent)).into();
+        for (thread, children) in [
+            ("10/task/10", "11 "),
+            ("11/task/11", "12 "),
+            ("11/task/15", "14 "),
+            ("12/task/12", ""),
+            ("14/task/14", ""),
+        ] {
+            files.push((format!("{thread}/children"), children.to_owned()));
         }
         let files: Vec<_> = files
             .iter()
@@ -202,10 +212,19 @@ mod tests {
         let dir = fake_files(&files);
         let proc = ProcFs::at(dir.path()).unwrap();
         let found = || numbers(&descendants(&proc, 10, TreeLimit::OfAUser).unwrap());
-        assert_eq!(found(), BTreeSet::from([10, 11, 12]));
+        assert_eq!(found(), BTreeSet::from([10, 11, 12, 14]));
         // Without the lists, all are.
         std::fs::remove_file(dir.path().join("10/task/10/children")).unwrap();
-        assert_eq!(found(), BTreeSet::from([10, 11, 12, 13]));
+        assert_eq!(found(), BTreeSet::from([10, 11, 12, 13, 14]));
+        let (name, stat) = stat(14, 11);
+        std::fs::write(
+            dir.path().join(name),
+            stat.replace(" 20 0 1 0 ", " 20 0 4093 0 "),
+        )
+        .unwrap();
+        let refused = descendants(&proc, 10, TreeLimit::OfAUser).unwrap_err();
+        refused.says(&["more than 4096 threads", "mapper-launch"]);
+        assert!(descendants(&proc, 10, TreeLimit::None).is_ok());
     }
 
     #[test]

@@ -385,7 +385,7 @@ impl Membership for AffinityEnforcer {
         let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
         self.tree.add(app, launcher, &first);
         self.follow(app, newcomer.account, first.pid, inherited);
-        match self.proc.children(launcher, OF_LAUNCHER) {
+        match self.proc.children(launcher, OF_LAUNCHER)? {
             Children::Known(children) => {
                 let mut others = self.proc.stats(&children).into_iter();
                 let busy = others.any(|child| {
@@ -395,7 +395,7 @@ impl Membership for AffinityEnforcer {
                 self.tree.judge_launcher(app, busy);
             }
             Children::TooMany => self.tree.judge_launcher(app, true),
-            Children::Unknown => match self.proc.children(std::process::id(), usize::MAX) {
+            Children::Unknown => match self.proc.children(std::process::id(), usize::MAX)? {
                 // The launcher has ended.
                 Children::Known(_) => self.tree.judge_launcher(app, true),
                 _ => self.full_look = true,
@@ -421,13 +421,8 @@ impl Membership for AffinityEnforcer {
         self.follow(app, adoptee.account, pid, None);
         let proc = &self.proc;
         let is_helper = |child: &ProcessStat| proc.same_program(child.pid, child.parent);
+        // Orphans in its groups and sessions are found as others are checked again.
         self.tree.find(&tree, &is_helper);
-        // Its orphans are found by their group or session, of many processes in the next intervals.
-        if let Err(error) = self.look_at_new(0) {
-            self.apps.remove(&app);
-            self.tree.remove(app);
-            return Err(error);
-        }
         self.list_threads(app);
         let thread = |tid: &ThreadId| {
             let mask = masks::get(*tid).ok()?;

@@ -57,11 +57,7 @@ impl Tree {
         let mut tree = Self::with_a_job(Init::Systemd);
         for Shown(pid, parent, uid, group) in processes {
             fs::create_dir_all(tree.path(&format!("proc/{pid}"))).unwrap();
-            // Those after the start: more than are read.
-            let stat = format!(
-                "{pid} (sleep) S {parent} 5 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 \
-                 17 17 17 17\n"
-            );
+            let stat = stat(*pid, *parent, *pid);
             let status = format!("Uid:\t{uid}\t{uid}\t{uid}\n");
             for (file, text) in [
                 ("stat", stat),
@@ -84,6 +80,14 @@ impl Tree {
 }
 
 struct Shown(u32, u32, u32, &'static str);
+
+/// Those after the start: more than are read.
+fn stat(pid: u32, parent: u32, started: u32) -> String {
+    format!(
+        "{pid} (sleep) S {parent} 5 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {started} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 \
+         17 17 17 17\n"
+    )
+}
 
 #[test]
 fn an_adopted_group_is_confined_in_place_and_gets_back_what_it_had() {
@@ -304,7 +308,7 @@ fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
         assert!(changes.moves_wait());
     }
     let group = &tree.enforcer.groups.apps[&APP];
-    assert_eq!(group.awaited.map(|process| process.pid), Some(100));
+    assert_eq!(group.arriving.awaited.map(|process| process.pid), Some(100));
     assert_eq!(fs::read_to_string(&procs).unwrap(), "100");
     until_finished(&tree);
     tree.write(
@@ -312,7 +316,51 @@ fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
         &format!("0::/{}\n", of_app(1, "").trim_end_matches('/')),
     );
     assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::All);
-    assert_eq!(tree.enforcer.groups.apps[&APP].awaited, None);
+    assert_eq!(tree.enforcer.groups.apps[&APP].arriving.awaited, None);
+}
+
+#[test]
+fn what_has_the_number_of_a_moved_process_goes_where_its_parent_is_if_it_was_moved() {
+    let other = "other.slice/b.service";
+    let own = format!("0::/{ROOT}/app-1\n");
+    let adopted = || {
+        let mut tree = Tree::with_processes(&[
+            Shown(100, 50, 7, SERVICE),
+            Shown(101, 100, 7, SERVICE),
+            Shown(200, 1, 0, other),
+        ]);
+        tree.adopt(&pid(100, None)).unwrap();
+        tree.group(&of_app(1, ""), true);
+        tree.write("proc/100/cgroup", &own);
+        tree
+    };
+    // While its move was held up.
+    for (group, moved) in [("0::/init.scope\n", ""), (&own, "101")] {
+        let mut tree = adopted();
+        let group_of_app = tree.enforcer.groups.apps.get_mut(&APP).unwrap();
+        let before = tree.enforcer.groups.proc.stat(101).unwrap();
+        group_of_app.arriving.awaited = Some(before);
+        tree.write("proc/101/stat", &stat(101, 200, 999));
+        tree.write("proc/101/cgroup", group);
+        tree.write(&format!("{other}/cgroup.procs"), "");
+        assert_eq!(tree.enforcer.move_in(&pid(100, None)).unwrap(), Moved::All);
+        assert_eq!(tree.read(&format!("{other}/cgroup.procs")), moved);
+    }
+    // At the release; a child of the application goes where that goes.
+    for (parent, expected) in [(200, other), (100, SERVICE)] {
+        let mut tree = adopted();
+        tree.write(&of_app(1, "cgroup.procs"), "101\n");
+        tree.write("proc/101/stat", &stat(101, parent, 999));
+        for group in [other, SERVICE] {
+            tree.write(&format!("{group}/cgroup.procs"), "");
+        }
+        tree.release(1, Departure::ForGood).unwrap_err();
+        let written = |group| tree.read(&format!("{group}/cgroup.procs"));
+        let written = [other, SERVICE].map(|group| (group, written(group)));
+        for (group, procs) in written {
+            assert_eq!(procs == "101", group == expected, "{group} has {procs:?}");
+        }
+    }
 }
 
 #[test]

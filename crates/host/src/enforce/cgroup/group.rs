@@ -49,7 +49,15 @@ pub(super) struct Group {
     pub(super) weight: Option<u32>,
     /// Whose part of an interval it takes.
     pub(super) account: u32,
-    /// A process of an adoption that the kernel may not have moved yet.
+    pub(super) arriving: Arriving,
+}
+
+/// What an adoption has still to move.
+#[derive(Debug, Default)]
+pub(super) struct Arriving {
+    /// Processes that were found outside, each with the group that it is in.
+    pub(super) left: Vec<(ProcessStat, PathBuf)>,
+    /// One that the kernel may not have moved yet.
     pub(super) awaited: Option<ProcessStat>,
 }
 
@@ -66,7 +74,7 @@ impl Group {
             nodes_due: None,
             partition: Partition::Member,
             weight: None,
-            awaited: None,
+            arriving: Arriving::default(),
         }
     }
 

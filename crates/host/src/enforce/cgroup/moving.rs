@@ -5,7 +5,7 @@
 use super::files::{collect_some, name_of};
 use super::group::{Group, Groups, Homes, Origin};
 use super::group_dir::GroupDir;
-use super::search::{Identity, Search, anothers, below_mount, refused};
+use super::search::{Identity, Search, anothers, refused};
 use crate::HostError;
 use crate::enforce::{AdoptTarget, Adoptee, Moved, Tasks};
 use crate::procfs::ProcessStat;
@@ -13,7 +13,7 @@ use mapper_model::AppId;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Searches until no process is left behind; a program that forks faster is reported.
@@ -59,7 +59,7 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
     let Group {
         dir,
         origin: Origin::Moved(homes),
-        awaited,
+        arriving,
         ..
     } = group
     else {
@@ -69,28 +69,39 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
     if dir.changes().moves_wait() {
         return Ok(Moved::Part);
     }
-    if let Some(process) = awaited.take() {
-        check_moved(search, &process)?;
+    if let Some(process) = arriving.awaited.take() {
+        check_moved(search, dir, &process)?;
     }
-    // Each turn begins with a search.
     let turn = Turn::short(usize::MAX);
+    let mut none_found = false;
     for _ in 0..LOOKS {
-        let outside = search.outside(first)?;
-        if outside.is_empty() {
-            return Ok(Moved::All);
+        if arriving.left.is_empty() {
+            arriving.left = search.outside(first)?;
+            // Parents first.
+            arriving.left.reverse();
         }
-        for (process, path) in outside {
-            if Instant::now() > turn.until {
-                return Ok(Moved::Part);
+        if arriving.left.is_empty() {
+            // While children are reaped, the kernel may leave out others: none is outside if two lists say so.
+            if std::mem::replace(&mut none_found, true) {
+                return Ok(Moved::All);
             }
+            continue;
+        }
+        none_found = false;
+        while Instant::now() <= turn.until
+            && let Some((process, path)) = arriving.left.pop()
+        {
             search.note_home(homes, &process, path)?;
             match move_one(search, dir, &process) {
                 Err(HostError::HeldUp(..)) => {
-                    *awaited = Some(process);
+                    arriving.awaited = Some(process);
                     return Ok(Moved::Part);
                 }
                 moved => moved?,
             }
+        }
+        if !arriving.left.is_empty() {
+            return Ok(Moved::Part);
         }
     }
     Err(refused(
@@ -111,12 +122,13 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
     match dir.add_process(process.pid) {
         Err(error) if error.is_gone() => Ok(()),
         Err(error) => Err(error),
-        Ok(()) => check_moved(search, process),
+        Ok(()) => check_moved(search, dir, process),
     }
 }
 
-/// The kernel takes a number: if that had become another process's, that process goes to where its parent is.
-fn check_moved(search: Search<'_>, process: &ProcessStat) -> Result<(), HostError> {
+/// The kernel takes a number: if that had become another process's, and that is in the group now, it goes to where its parent
+/// is.
+fn check_moved(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result<(), HostError> {
     let Search { groups, adoptee } = search;
     let target = &adoptee.target;
     match search.identity(process) {
@@ -126,11 +138,15 @@ fn check_moved(search: Search<'_>, process: &ProcessStat) -> Result<(), HostErro
             let Ok(stranger) = groups.proc.stat(process.pid) else {
                 return Ok(());
             };
-            let path = groups.proc.cgroup(stranger.parent)?;
-            let path = below_mount(&groups.mount, Path::new(&path), target)?;
-            groups
-                .home(&path)?
-                .write("cgroup.procs", &process.pid.to_string())
+            if !is_within(groups, dir, stranger.pid)? {
+                return Ok(());
+            }
+            match of_parent(groups, dir, &stranger)? {
+                Some(path) => groups
+                    .home(&path)?
+                    .write("cgroup.procs", &process.pid.to_string()),
+                None => Ok(()),
+            }
         }
     }
 }
@@ -214,7 +230,6 @@ pub(super) fn put_back(
     homes: &Homes,
     turn: &Turn,
 ) -> Result<Moved, HostError> {
-    let proc = &groups.proc;
     let mut left = turn.processes;
     let mut stay = BTreeSet::new();
     let mut first_error = None;
@@ -230,16 +245,9 @@ pub(super) fn put_back(
                 return Ok(Moved::Part);
             }
             left -= 1;
-            let home = homes
-                .each
-                .get(&pid)
-                .filter(|home| {
-                    proc.stat(pid)
-                        .is_ok_and(|stat| stat.started_ticks == home.started_ticks)
-                })
-                .map_or(homes.first.as_path(), |home| home.path.as_path());
+            let home = home_of(groups, dir, homes, pid);
             match groups
-                .home(home)
+                .home(&home)
                 .and_then(|group| group.write("cgroup.procs", &pid.to_string()))
             {
                 Ok(()) => {}
@@ -258,4 +266,40 @@ pub(super) fn put_back(
         dir.path(),
         std::io::Error::other("processes are started faster than they can be moved"),
     ))
+}
+
+/// Where a process goes back to: one that was started meanwhile to where the first process goes. One that has the number of
+/// another that was moved, and whose parent is elsewhere, may have been moved by mistake: it goes to where its parent is.
+fn home_of(groups: &Groups, dir: &GroupDir, homes: &Homes, pid: u32) -> PathBuf {
+    let first = || homes.first.clone();
+    let (Some(home), Ok(stat)) = (homes.each.get(&pid), groups.proc.stat(pid)) else {
+        return first();
+    };
+    match stat.started_ticks == home.started_ticks {
+        true => home.path.clone(),
+        false => of_parent(groups, dir, &stat)
+            .ok()
+            .flatten()
+            .unwrap_or_else(first),
+    }
+}
+
+/// The group that the parent of a process is in, if that is not this one.
+fn of_parent(
+    groups: &Groups,
+    dir: &GroupDir,
+    process: &ProcessStat,
+) -> Result<Option<PathBuf>, HostError> {
+    if is_within(groups, dir, process.parent)? {
+        return Ok(None);
+    }
+    let path = groups.proc.cgroup(process.parent)?;
+    Ok(Some(path.trim_start_matches('/').into()))
+}
+
+/// Whether a process is in this group or one below it.
+fn is_within(groups: &Groups, dir: &GroupDir, pid: u32) -> Result<bool, HostError> {
+    let path = groups.proc.cgroup(pid)?;
+    let path = groups.mount.join(path.trim_start_matches('/'));
+    Ok(path.starts_with(dir.path()))
 }
