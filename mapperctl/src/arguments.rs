@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::hosts::HostName;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use mapper_control::schema::{AdoptRequest, AdoptTarget, AppStatus, MemoryPolicy};
@@ -29,8 +30,17 @@ pub enum Question {
     /// The programs that run, their CPUs, and their speed against what was promised
     Status {
         /// Also how the daemon works, all that is measured, and the reason of each allocation
-        #[arg(long, short, conflicts_with_all = ["json", "schema"])]
+        #[arg(long, short, conflicts_with_all = ["json", "schema", "hosts"])]
         verbose: bool,
+
+        /// Ask these machines over ssh instead, as with `ssh HOST mapperctl status`
+        #[arg(
+            long,
+            value_name = "HOST,HOST…",
+            value_delimiter = ',',
+            conflicts_with = "schema"
+        )]
+        hosts: Vec<HostName>,
 
         /// Print the daemon's reply as JSON
         #[arg(long)]

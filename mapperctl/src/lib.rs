@@ -9,6 +9,8 @@ mod doctor_view;
 mod explain_view;
 mod gather;
 mod history_view;
+mod hosts;
+mod hosts_view;
 mod plain_text;
 mod policies_view;
 mod promise;
@@ -34,9 +36,10 @@ pub use plain_text::{Width, harmless, wrapped};
 pub use quantities::{counted, span};
 pub use table::{Cell, Column, Table};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use arguments::Arguments;
 use clap::{CommandFactory, Parser};
+use hosts::HostName;
 use mapper_control::schema::EndedApp;
 use mapper_control::socket_path::{self, Surroundings};
 use mapper_control::{Client, ClientError, ClientErrorKind, ErrorReply};
@@ -122,6 +125,13 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
     if let Question::Status { schema: true, .. } = question {
         return print(&mapper_control::schema::status_schema());
     }
+    if let Question::Status {
+        hosts: names, json, ..
+    } = question
+        && !names.is_empty()
+    {
+        return status_of_hosts(names, *json, width);
+    }
     if let Question::Top { interval } = question {
         return top::run(&socket, *interval);
     }
@@ -181,6 +191,25 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         Question::Reload => reload_view::view(&client.reload()?),
     };
     print(&text)
+}
+
+/// Shows what is known, and fails if a machine has not answered.
+fn status_of_hosts(names: &[HostName], json: bool, width: Width) -> anyhow::Result<()> {
+    let hosts = hosts::ask(names);
+    print(&shown(json, &hosts, |hosts| {
+        hosts_view::view(hosts, width)
+    })?)?;
+    let silent = hosts
+        .iter()
+        .filter(|host| matches!(host.answer, hosts::Answer::Error(_)));
+    let silent: Vec<&str> = silent.map(|host| host.name.as_str()).collect();
+    ensure!(
+        silent.is_empty(),
+        "no answer from {}; try `ssh {} mapperctl status`",
+        silent.join(", "),
+        silent[0]
+    );
+    Ok(())
 }
 
 fn connect(socket: &Path) -> anyhow::Result<Client> {

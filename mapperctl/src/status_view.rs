@@ -27,22 +27,13 @@ pub(crate) fn view(status: &Status, width: Width) -> String {
 }
 
 /// `2 programs on 2 CPUs, all in use; both keep their promise`, and where there is more to know.
-fn sentence(status: &Status) -> String {
-    let usable = status.topology.usable.len();
-    let cpus = counted(usable, "CPU");
-    let mut text = match status.apps.len() {
-        0 => format!("No program runs under mapper on {cpus}"),
-        programs => {
-            let programs = counted(programs as u64, "program");
-            let in_use = match usable.saturating_sub(status.topology.free.len()) {
-                0 => "none in use".to_owned(),
-                used if used == usable => "all in use".to_owned(),
-                used => format!("{used} in use"),
-            };
-            let promises = promises(&status.apps);
-            format!("{programs} on {cpus}, {in_use}; {promises}")
-        }
-    };
+pub(crate) fn sentence(status: &Status) -> String {
+    let machine = &status.topology;
+    let apps: Vec<&AppStatus> = status.apps.iter().collect();
+    let mut text = in_use(&apps, machine.usable.len(), machine.free.len());
+    if !apps.is_empty() {
+        text = format!("{text}; {}", promises(&apps));
+    }
     let daemon = &status.daemon;
     let hints = daemon.enforcer.not_better.len() + daemon.counters.not_better.len();
     if hints > 0 {
@@ -52,8 +43,23 @@ fn sentence(status: &Status) -> String {
     text
 }
 
-fn promises(apps: &[AppStatus]) -> String {
-    let standings = apps.iter().map(|app| (app, Standing::of(app)));
+/// Programs on CPUs of which so many may be used and so many are free.
+pub(crate) fn in_use(apps: &[&AppStatus], usable: u32, free: u32) -> String {
+    let cpus = counted(usable, "CPU");
+    if apps.is_empty() {
+        return format!("No program runs under mapper on {cpus}");
+    }
+    let programs = counted(apps.len() as u64, "program");
+    let in_use = match usable.saturating_sub(free) {
+        0 => "none in use".to_owned(),
+        used if used == usable => "all in use".to_owned(),
+        used => format!("{used} in use"),
+    };
+    format!("{programs} on {cpus}, {in_use}")
+}
+
+fn promises(apps: &[&AppStatus]) -> String {
+    let standings = apps.iter().map(|app| (*app, Standing::of(app)));
     let (mut kept, mut below, mut unknown) = (0u64, Vec::new(), 0u64);
     for (app, standing) in standings {
         match standing {
@@ -91,16 +97,7 @@ fn promises(apps: &[AppStatus]) -> String {
 fn applications(apps: &[AppStatus], width: Width) -> String {
     let mut apps: Vec<&AppStatus> = apps.iter().collect();
     apps.sort_by_key(|app| app.user());
-    let cells = |app: &AppStatus| {
-        let name = Cell::styled(app.name.as_str(), Style::new().bold());
-        [name, cpus(app).into(), speed(app), state(app).into()]
-    };
-    let columns = [
-        Column::text("NAME", 10),
-        Column::text("CPUS", 8),
-        Column::word("SPEED"),
-        Column::text("STATE", 12),
-    ];
+    let columns = columns();
     if !users::are_several(apps.iter().copied()) {
         let mut table = Table::new(columns).without_at_need(&["STATE"]);
         for app in apps {
@@ -121,6 +118,20 @@ fn applications(apps: &[AppStatus], width: Width) -> String {
         table.row([user.into(), name, cpus, speed, state], vec![]);
     }
     table.render(width)
+}
+
+pub(crate) const fn columns() -> [Column; 4] {
+    [
+        Column::text("NAME", 10),
+        Column::text("CPUS", 8),
+        Column::word("SPEED"),
+        Column::text("STATE", 12),
+    ]
+}
+
+pub(crate) fn cells(app: &AppStatus) -> [Cell; 4] {
+    let name = Cell::styled(app.name.as_str(), Style::new().bold());
+    [name, cpus(app).into(), speed(app), state(app).into()]
 }
 
 /// Which, and how many where there are several.
@@ -249,6 +260,7 @@ mod tests {
                 "4 are below their promise",
             ),
         ] {
+            let apps: Vec<&AppStatus> = apps.iter().collect();
             assert_eq!(promises(&apps), says);
         }
     }
