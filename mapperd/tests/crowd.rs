@@ -1,7 +1,8 @@
 //! What many applications, and one user with many threads, cost the others.
 //!
 //! Sizes are those of a quick run. `MAPPER_TEST_APPS=1,64,500,1000 cargo test --release -p mapperd --test crowd --
-//! --nocapture` prints the table of the book; `MAPPER_TEST_THREADS=12000` makes the crowd of threads that large.
+//! --nocapture` prints the table of the book; `MAPPER_TEST_THREADS=12000` makes the crowd of threads that large, and
+//! `MAPPER_TEST_OTHERS=5000` the number of processes beside an adoption.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,9 +12,11 @@ use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use mapper_host::enforce::masks;
 use mapper_model::{AppName, CpuSet, Lending, ThreadId};
 use private_daemon::{Daemon, Program, Running, all_cpus, eventually, launch_program};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -324,6 +327,59 @@ fn thousands_of_threads_are_adopted_in_linear_time_and_released_in_pieces_also_b
     eventually("all threads have all CPUs", || {
         threads_on(crowd, &all_cpus()) == most as usize + 1
     });
+}
+
+/// Processes that nobody manages.
+struct Others(Child);
+
+impl Others {
+    fn start(count: usize) -> Self {
+        let script =
+            format!("i=0; while [ $i -lt {count} ]; do sleep 900 & i=$((i+1)); done; echo; wait");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &script]).process_group(0);
+        let mut shell = shell.stdout(Stdio::piped()).spawn().unwrap();
+        let output = shell.stdout.as_mut().unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        Self(shell)
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        let group = Pid::from_child(&self.0);
+        let _ended = kill_process_group(group, Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_adoption_takes_as_long_beside_thousands_of_processes_of_others() {
+    let others = std::env::var("MAPPER_TEST_OTHERS").map_or(1000, |count| count.parse().unwrap());
+    let daemon = Daemon::start_with(&["--interval", "10s"]);
+    let cost = || {
+        let adopt = |_| {
+            let program = Program::sleeping();
+            let target = AdoptTarget::Pid(program.child.id());
+            let before = cpu_time(&daemon);
+            daemon.client().adopt(AdoptRequest::of(target)).unwrap();
+            cpu_time(&daemon) - before
+        };
+        median((0..7).map(adopt).collect())
+    };
+    let alone = cost();
+    let beside = {
+        let _others = Others::start(others);
+        // What has started since the last look is seen once.
+        daemon.status();
+        cost()
+    };
+    println!("deciding thread: {alone:.1?}, beside {others} others {beside:.1?} (medians of 7)");
+    // It was 20 times as long, and more, when every process was read.
+    assert!(
+        beside < 3 * alone + Duration::from_millis(5),
+        "{alone:?}, {beside:?}"
+    );
 }
 
 #[test]
