@@ -4,9 +4,12 @@ use crate::fake::{FakeMachine, assert_says, root};
 use crate::registry::pending::Step;
 use crate::socket::message::Answer;
 use crate::store::directory::Stored;
-use crate::store::saved::Unsaved;
+use crate::store::kept_pages::KeptPages;
+use crate::store::saved::{Ending, Progress, Saved, SavedApp, Unsaved};
 use crate::store::saver::{Saver, StateWriter};
+use crate::store::takeover::Legacy;
 use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_model::AppId;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -14,29 +17,30 @@ use tokio::sync::oneshot;
 /// A disk that takes a state for each message, and fails where that says so.
 struct Slow {
     works: Mutex<mpsc::Receiver<bool>>,
-    /// The applications in each state.
-    states: Arc<Mutex<Vec<Vec<u64>>>>,
+    states: States,
 }
+
+/// The applications in each state.
+type States = Arc<Mutex<Vec<Vec<SavedApp>>>>;
 
 impl StateWriter for Slow {
     fn store(&self, state: Unsaved) -> anyhow::Result<Stored> {
         let works = self.works.lock().unwrap().recv()?;
         anyhow::ensure!(works, "no space left");
-        let apps = state.apps.iter().map(|app| app.record.id.0);
-        self.states.lock().unwrap().push(apps.collect());
+        self.states.lock().unwrap().push(state.apps);
         Ok(Stored::Whole)
     }
 }
 
 struct SlowDisk {
     works: mpsc::Sender<bool>,
-    states: Arc<Mutex<Vec<Vec<u64>>>>,
+    states: States,
 }
 
 fn with_slow_disk() -> (FakeMachine, SlowDisk) {
     let mut machine = FakeMachine::with_processes_of(0);
     let (works, messages) = mpsc::channel();
-    let states = Arc::default();
+    let states = States::default();
     let slow = Slow {
         works: Mutex::new(messages),
         states: Arc::clone(&states),
@@ -79,7 +83,8 @@ fn while_an_adoption_waits_for_the_disk_nothing_is_moved_and_others_are_served()
     let states = disk.states.lock().unwrap();
     assert!(states.len() >= 2, "{states:?}");
     for later in &states[1..] {
-        assert_eq!(*later, [1, 2]);
+        let apps: Vec<u64> = later.iter().map(|app| app.record.id.0).collect();
+        assert_eq!(apps, [1, 2]);
     }
 }
 
@@ -174,5 +179,31 @@ fn adoptions_that_are_moved_have_their_turns_one_after_the_other() {
     machine.daemon.move_next();
     for mut answer in answers {
         assert!(answer.try_recv().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn what_was_being_adopted_when_the_daemon_was_killed_is_adopted_by_the_next() {
+    let (mut machine, disk) = with_slow_disk();
+    machine.seen.borrow_mut().turns_left = u32::MAX;
+    let _answer = begin_to_adopt(&mut machine, "/jobs/1");
+    for _ in 0..16 {
+        disk.works.send(true).unwrap();
+    }
+    machine.saved();
+    let apps = disk.states.lock().unwrap().last().unwrap().clone();
+    assert_eq!(apps[0].progress, Progress::Joining);
+    for (progress, moved) in [(Progress::Joining, 1), (Progress::Done, 0)] {
+        let mut next = FakeMachine::with_processes_of(0);
+        next.seen.borrow_mut().turns_left = 3;
+        let mut saved = Saved::new(Ending::Running, AppId(2), 17);
+        saved.apps.clone_from(&apps);
+        saved.apps[0].progress = progress;
+        next.daemon.take_over(Legacy {
+            saved: Some(saved),
+            pages: KeptPages::among(Vec::new()),
+        });
+        assert_eq!(next.seen.borrow().moved.len(), moved);
+        assert_eq!(next.daemon.registry.apps.len(), 1);
     }
 }

@@ -1,7 +1,10 @@
 //! How an application came under management.
 
+use crate::config::accounts::is_privileged;
 use crate::registry::process::Process;
 use mapper_control::schema::{AdoptRequest, AdoptTarget};
+use mapper_host::enforce::{self, Adoptee};
+use mapper_model::{AppId, CpuSet};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -63,6 +66,17 @@ pub(crate) struct Adoption {
 }
 
 impl Adoption {
+    /// As the enforcer adopts it.
+    pub(crate) fn adoptee(&self, app: AppId, account: u32, usable: CpuSet) -> Adoptee {
+        Adoptee {
+            app,
+            target: of_host(&self.target),
+            owner: (!is_privileged(self.by)).then_some(self.by),
+            account,
+            usable,
+        }
+    }
+
     /// The inode of its group, if a rule would adopt it again after its release.
     pub(crate) fn inode(&self) -> Option<u64> {
         let by_rule = self.rule.as_ref().map(|rule| rule.inode);
@@ -79,4 +93,12 @@ pub(crate) struct ByRule {
     pub(crate) user: u32,
     /// With what it was adopted.
     pub(crate) request: AdoptRequest,
+}
+
+pub(crate) fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
+    match target {
+        AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
+        AdoptTarget::Cgroup(path) => enforce::AdoptTarget::Cgroup(path.into()),
+        AdoptTarget::Unit(name) => enforce::AdoptTarget::Unit(name.clone()),
+    }
 }

@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::machine::process::has_ended;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
-use crate::registry::origin::{Adoption, ByRule, Origin};
+use crate::registry::origin::{Adoption, ByRule, Origin, of_host};
 use crate::requests::permit::{
     Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted, open_process,
 };
@@ -331,14 +331,6 @@ fn not_saved(target: &enforce::AdoptTarget, saved: Flushed, why: &str) -> ErrorR
     match saved {
         Flushed::Late => ErrorReply::Unavailable { message },
         _ => internal(message),
-    }
-}
-
-fn of_host(target: &AdoptTarget) -> enforce::AdoptTarget {
-    match target {
-        AdoptTarget::Pid(pid) => enforce::AdoptTarget::Pid(*pid),
-        AdoptTarget::Cgroup(path) => enforce::AdoptTarget::Cgroup(path.into()),
-        AdoptTarget::Unit(name) => enforce::AdoptTarget::Unit(name.clone()),
     }
 }
 

@@ -272,7 +272,7 @@ mod tests {
     use crate::registry::app::{AppRecord, Standing};
     use crate::registry::origin::Origin;
     use crate::registry::process::Process;
-    use crate::store::saved::{Ending, SavedApp};
+    use crate::store::saved::{Ending, Progress, SavedApp};
     use mapper_control::schema::AdoptTarget;
     use mapper_model::{AppId, AppName, AppSpec};
 
@@ -291,6 +291,7 @@ mod tests {
             },
             processes: serde_json::Value::Null,
             token: Some("00000000000000ab".into()),
+            progress: Progress::Done,
         });
         saved
     }

@@ -14,7 +14,7 @@ use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::registry::app::App;
-use saved::{Ending, SavedApp, Unsaved};
+use saved::{Ending, Progress, SavedApp, Unsaved};
 use saver::{Flushed, Saver};
 use std::time::Duration;
 
@@ -45,10 +45,14 @@ impl Store {
         saved.left_alone.clone_from(&registry.left_alone);
         saved.ended = registry.ended.to_save();
         let token = |app: &App| Some(app.page.as_ref()?.writer.token().to_string());
-        let apps = registry.with_joining().map(|app| SavedApp {
+        let managed = registry.apps.iter().map(|app| (app, Progress::Done));
+        let joining = registry.joining.iter();
+        let joining = joining.map(|joining| (&joining.app, Progress::Joining));
+        let apps = managed.chain(joining).map(|(app, progress)| SavedApp {
             record: app.record.clone(),
             processes: enforcer.remember(app.record.id),
             token: token(app),
+            progress,
         });
         saved.apps = apps.collect();
         saved.apps.sort_by_key(|app| app.record.id);

@@ -57,6 +57,20 @@ pub(crate) struct SavedApp {
     pub(crate) processes: serde_json::Value,
     /// Of its page.
     pub(crate) token: Option<String>,
+    /// How far its adoption was.
+    #[serde(default)]
+    pub(crate) progress: Progress,
+}
+
+/// How far an adoption was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Progress {
+    /// It was made, or there was none.
+    #[default]
+    Done,
+    /// Some of its processes may have been moved.
+    Joining,
 }
 
 impl<Learned: Default> Saved<Learned> {

@@ -22,16 +22,21 @@ use crate::registry::page::{self, Page};
 use crate::registry::process::Process;
 use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
-use crate::store::saved::{Ending, Saved, SavedApp};
+use crate::store::saved::{Ending, Progress, Saved, SavedApp};
 use crate::telemetry::Telemetry;
 use crate::telemetry::service::Passed;
 use anyhow::Context;
-use mapper_control::schema::Partition;
+use mapper_control::schema::{AdoptTarget, Partition};
 use mapper_host::chain;
-use mapper_host::enforce::{Former, MembersKept};
+use mapper_host::enforce::{Former, MembersKept, Moved};
 use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use mapper_pipeline::Controller;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long the rest of an adoption is moved at most, and the pause before more is.
+const ADOPTING: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What an earlier daemon left.
 #[derive(Debug)]
@@ -152,6 +157,7 @@ fn take_over_one(
         record,
         processes,
         token,
+        progress,
     } = saved;
     let id = record.id;
     let cpus = planned_cpus(&record);
@@ -170,6 +176,10 @@ fn take_over_one(
         set_by_others: record.standing.set_by_operator().cloned(),
         processes,
     })?;
+    if progress == Progress::Joining {
+        finish_adopting(&record, machine)?;
+    }
+    let enforcer = &mut machine.enforcer;
     if record.partition == Partition::Isolated
         && let Err(error) = enforcer.isolate(id)
     {
@@ -202,6 +212,35 @@ fn take_over_one(
     Ok(app)
 }
 
+/// Moves what the earlier daemon had not moved yet. Nobody waits: no decision has been taken.
+fn finish_adopting(
+    record: &AppRecord,
+    machine: &mut Machine,
+) -> Result<(), mapper_host::HostError> {
+    let Some(adoption) = record.origin.adoption() else {
+        return Ok(());
+    };
+    // Another process may have its number now.
+    if matches!(adoption.target, AdoptTarget::Pid(_)) && !machine.is_alive(record.first_process) {
+        return Ok(());
+    }
+    let account = machine.accounts.of(adoption.by);
+    let adoptee = adoption.adoptee(record.id, account, machine.usable.clone());
+    let began = Instant::now();
+    while machine.enforcer.move_in(&adoptee)? == Moved::Part {
+        if began.elapsed() > ADOPTING {
+            tracing::warn!(
+                app = record.id.0,
+                "not all processes were moved within {} s: the rest is not managed",
+                ADOPTING.as_secs()
+            );
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
 /// Corrects the page, which has all CPUs after an orderly stop.
 fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
     let counted = app.counted_cpus();
@@ -228,6 +267,7 @@ fn recovered(id: AppId, machine: &mut Machine) -> SavedApp {
         record: AppRecord::new(id, spec, Origin::Recovered, uid, first, now_ns),
         processes: serde_json::Value::Null,
         token: None,
+        progress: Progress::Done,
     }
 }
 

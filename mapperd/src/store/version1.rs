@@ -5,7 +5,7 @@ use crate::registry::app::{AppRecord, Standing};
 use crate::registry::origin::{Adoption, Origin};
 use crate::registry::process::Process;
 use crate::registry::provenance::Provenance;
-use crate::store::saved::{Ending, Saved, SavedApp, VERSION};
+use crate::store::saved::{Ending, Progress, Saved, SavedApp, VERSION};
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_model::{AppId, AppSpec, CpuSet, PlannedApp};
 use serde::Deserialize;
@@ -104,6 +104,7 @@ impl From<AppV1> for SavedApp {
             },
             processes: old.processes,
             token: old.token,
+            progress: Progress::Done,
         }
     }
 }
