@@ -73,6 +73,24 @@ impl ProcessStat {
     }
 }
 
+#[cfg(test)]
+impl ProcessStat {
+    /// One that sleeps, of a group and session that are not its own.
+    pub(crate) fn sleeping(pid: u32, parent: u32) -> Self {
+        Self {
+            pid,
+            parent,
+            group: 5,
+            session: 5,
+            state: 'S',
+            started_ticks: u64::from(pid),
+            threads: 1,
+            kind: TaskKind::Process,
+            cpu: CpuId(0),
+        }
+    }
+}
+
 /// The two user ids that matter for permission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uids {

@@ -114,7 +114,7 @@ fn among(processes: &[ProcessStat], first: u32) -> Vec<ProcessStat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procfs::{TaskKind, fake_files};
+    use crate::procfs::fake_files;
     use std::io::Read;
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
@@ -122,20 +122,6 @@ mod tests {
 
     const ROOT: u32 = 11;
     const LAUNCHER: u32 = 10;
-
-    fn process(pid: u32, parent: u32) -> ProcessStat {
-        ProcessStat {
-            pid,
-            parent,
-            group: 5,
-            session: 5,
-            state: 'S',
-            started_ticks: u64::from(pid),
-            threads: 1,
-            kind: TaskKind::Process,
-            cpu: mapper_model::CpuId(0),
-        }
-    }
 
     fn running(script: &str) -> (Child, ProcFs) {
         let mut shell = Command::new("sh");
@@ -231,13 +217,13 @@ mod tests {
     fn of_a_list_descendants_are_all_generations_and_no_others() {
         let zombie = ProcessStat {
             state: 'Z',
-            ..process(15, ROOT)
+            ..ProcessStat::sleeping(15, ROOT)
         };
         let all = [
-            process(14, 13),
-            process(13, ROOT),
-            process(ROOT, LAUNCHER),
-            process(20, LAUNCHER),
+            ProcessStat::sleeping(14, 13),
+            ProcessStat::sleeping(13, ROOT),
+            ProcessStat::sleeping(ROOT, LAUNCHER),
+            ProcessStat::sleeping(20, LAUNCHER),
             zombie,
         ];
         let found = among(&all, ROOT);
@@ -251,7 +237,7 @@ mod tests {
         // Beyond the numbers that the kernel gives: this process is none of them.
         const FIRST: u32 = 5_000_000;
         let all: Vec<ProcessStat> = (FIRST..FIRST + 100_000)
-            .map(|pid| process(pid, pid - 1))
+            .map(|pid| ProcessStat::sleeping(pid, pid - 1))
             .collect();
         let started = std::time::Instant::now();
         assert_eq!(among(&all, FIRST).len(), all.len());

@@ -361,17 +361,7 @@ mod tests {
     const ROOT: u32 = 11;
 
     fn process(pid: u32, parent: u32) -> ProcessStat {
-        ProcessStat {
-            pid,
-            parent,
-            group: 5,
-            session: 5,
-            state: 'S',
-            started_ticks: u64::from(pid),
-            threads: 1,
-            kind: TaskKind::Process,
-            cpu: mapper_model::CpuId(0),
-        }
+        ProcessStat::sleeping(pid, parent)
     }
 
     fn tree() -> ProcessTree {
