@@ -3,11 +3,16 @@
 use mapper_control::schema::Status;
 use serde::Serialize;
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::str::FromStr;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Machines that are asked at the same time.
 const AT_ONCE: usize = 32;
+
+/// How long a machine has for its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read.
 const LONGEST: u64 = 64 << 20;
@@ -50,7 +55,13 @@ pub(crate) enum Answer {
 /// Asks every machine for its status.
 pub(crate) fn ask(names: &[HostName]) -> Vec<Host> {
     let mut hosts = Vec::new();
-    for names in names.chunks(AT_ONCE) {
+    let mut each: Vec<&HostName> = Vec::new();
+    for name in names {
+        if !each.contains(&name) {
+            each.push(name);
+        }
+    }
+    for names in each.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
             let asked: Vec<_> = names
                 .iter()
@@ -80,36 +91,56 @@ fn status_of(HostName(name): &HostName) -> Result<Status, String> {
         ssh.args(["-o", option]);
     }
     ssh.args(["--", name, "mapperctl", "status", "--json"]);
-    let (answer, errors) = run(&mut ssh).map_err(|error| match error.kind() {
+    let said = run(&mut ssh).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "there is no ssh here; install it".to_owned(),
+        io::ErrorKind::TimedOut => format!("nothing came within {} s", PATIENCE.as_secs()),
         _ => format!("ssh: {error}"),
     })?;
-    serde_json::from_slice(&answer).map_err(|error| {
+    if !said.status.success() {
         // The last line says most: those before it are greetings.
-        let said = errors.lines().rfind(|line| !line.trim().is_empty());
-        match (said, answer.is_empty()) {
-            (Some(said), true) => said.trim().to_owned(),
-            (None, true) => "mapperctl said nothing there".to_owned(),
-            _ => format!(
-                "its answer is not understood ({error}); install mapper in the same version there"
-            ),
-        }
+        let errors = String::from_utf8_lossy(&said.errors).into_owned();
+        let last = errors.lines().rfind(|line| !line.trim().is_empty());
+        return Err(last.map_or_else(
+            || format!("ssh ended with {}", said.status),
+            |last| last.trim().to_owned(),
+        ));
+    }
+    serde_json::from_slice(&said.output).map_err(|error| {
+        format!("its answer is not understood ({error}); install mapper in the same version there")
     })
 }
 
-/// What a command prints, and its errors.
-fn run(command: &mut Command) -> io::Result<(Vec<u8>, String)> {
+struct Said {
+    status: ExitStatus,
+    output: Vec<u8>,
+    errors: Vec<u8>,
+}
+
+/// What a command prints. One that takes too long is ended.
+fn run(command: &mut Command) -> io::Result<Said> {
     let command = command.stdin(Stdio::null());
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
-    let errors = std::thread::spawn(move || read(errors));
-    let answer = read(output);
-    let errors = errors.join().unwrap_or_default();
-    child.wait()?;
-    Ok((answer, String::from_utf8_lossy(&errors).into_owned()))
+    let (finished, finish) = mpsc::channel();
+    // A command that it left behind may keep them waiting.
+    std::thread::spawn(move || {
+        let errors = std::thread::spawn(move || read(errors));
+        let output = read(output);
+        let _nobody_waits = finished.send((output, errors.join().unwrap_or_default()));
+    });
+    let Ok((output, errors)) = finish.recv_timeout(PATIENCE) else {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::ErrorKind::TimedOut.into());
+    };
+    Ok(Said {
+        status: child.wait()?,
+        output,
+        errors,
+    })
 }
 
 fn read(pipe: Option<impl Read>) -> Vec<u8> {

@@ -36,7 +36,10 @@ fn with_machines(folder: &TempDir, arguments: &[&str]) -> Output {
 #[test]
 fn the_status_of_several_machines_is_one_and_names_those_that_do_not_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let output = with_machines(&folder, &["status", "--hosts", "node1,ana@node2,node3,old"]);
+    let output = with_machines(
+        &folder,
+        &["status", "--hosts", "node1,ana@node2,node3,old,node1"],
+    );
     assert!(!output.status.success());
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
     let said = String::from_utf8(output.stderr).unwrap();

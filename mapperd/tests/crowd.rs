@@ -355,7 +355,7 @@ impl Drop for Others {
 
 #[test]
 fn an_adoption_takes_as_long_beside_thousands_of_processes_of_others() {
-    let others = std::env::var("MAPPER_TEST_OTHERS").map_or(1000, |count| count.parse().unwrap());
+    let others = std::env::var("MAPPER_TEST_OTHERS").map_or(2000, |count| count.parse().unwrap());
     let daemon = Daemon::start_with(&["--interval", "10s"]);
     let cost = || {
         let adopt = |_| {
@@ -377,7 +377,7 @@ fn an_adoption_takes_as_long_beside_thousands_of_processes_of_others() {
     println!("deciding thread: {alone:.1?}, beside {others} others {beside:.1?} (medians of 7)");
     // It was 20 times as long, and more, when every process was read.
     assert!(
-        beside < 3 * alone + Duration::from_millis(5),
+        beside < 2 * alone + Duration::from_millis(5),
         "{alone:?}, {beside:?}"
     );
 }

@@ -14,6 +14,7 @@ use mapper_control::schema::{AdoptRequest, AdoptTarget};
 use mapper_control::{ErrorReply, Reply};
 use mapper_host::enforce::Moved;
 use mapper_model::{AppId, Trigger};
+use std::cmp::Reverse;
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -170,9 +171,8 @@ impl Daemon {
             }
             match adopt::check_saved(&joining.adoptee.target, saved) {
                 Ok(()) => {
-                    let since = Instant::now();
-                    joining.step = Step::Moving { since };
-                    self.timing.next_turn.get_or_insert(since);
+                    joining.step = Step::Moving { since: None };
+                    self.timing.next_turn.get_or_insert_with(Instant::now);
                 }
                 Err(error) => {
                     place -= 1;
@@ -183,16 +183,24 @@ impl Daemon {
         }
     }
 
-    /// Moves one adoption, or more of it: that which has waited longest. Others are served for as long before the next turn.
+    /// Moves one adoption, or more of it: that whose user has most time left, and of these which has waited longest. Others are
+    /// served for as long before the next turn.
     pub(crate) fn move_next(&mut self) {
         let moves = |joining: &Joining| matches!(joining.step, Step::Moving { .. });
-        let next = self.registry.joining.iter().position(moves);
+        let started = Clock::now();
+        let left = |joining: &Joining| {
+            let account = joining.adoptee.account;
+            Reverse(self.quotas.left_us(joining.uid, account, started))
+        };
+        let joining = self.registry.joining.iter().enumerate();
+        let moving = joining.filter(|(_, joining)| moves(joining));
+        let next = moving.min_by_key(|(_, joining)| left(joining));
         self.timing.next_turn = None;
-        let Some(place) = next else {
+        let Some((place, _)) = next else {
             return;
         };
         let joining = self.registry.joining.remove(place);
-        let (uid, account, started) = (joining.uid, joining.adoptee.account, Clock::now());
+        let (uid, account) = (joining.uid, joining.adoptee.account);
         self.bring_in(joining);
         let took = started.elapsed();
         self.quotas.charge(uid, account, took);
@@ -201,22 +209,24 @@ impl Daemon {
         }
     }
 
-    fn bring_in(&mut self, joining: Joining) {
+    fn bring_in(&mut self, mut joining: Joining) {
+        let now = Instant::now();
+        let since = match joining.step {
+            Step::Moving { since } => since.unwrap_or(now),
+            Step::Saving { .. } => now,
+        };
+        joining.step = Step::Moving { since: Some(since) };
         let Joining {
-            adoptee,
-            process,
-            step,
-            ..
+            adoptee, process, ..
         } = &joining;
-        let moved = adopt::bring_in(adoptee, process.as_ref(), &mut self.machine);
-        match (moved, step) {
-            (Ok(Moved::All), _) => self.adopted(joining),
-            (Ok(Moved::Part), Step::Moving { since }) if since.elapsed() > adopt::LONGEST => {
+        match adopt::bring_in(adoptee, process.as_ref(), &mut self.machine) {
+            Ok(Moved::All) => self.adopted(joining),
+            Ok(Moved::Part) if since.elapsed() > adopt::LONGEST => {
                 let error = adopt::too_slow(&joining.target, &self.machine);
                 self.withdraw(joining, error);
             }
-            (Ok(Moved::Part), _) => self.registry.joining.push(joining),
-            (Err(error), _) => self.withdraw(joining, error),
+            Ok(Moved::Part) => self.registry.joining.push(joining),
+            Err(error) => self.withdraw(joining, error),
         }
     }
 
@@ -263,6 +273,7 @@ impl Daemon {
                 AdoptionAsked::ByRule(asker) => {
                     let _ended = asker.send(Outcome::Adopted);
                 }
+                AdoptionAsked::OfAnEarlierDaemon => {}
             }
             return;
         }
@@ -287,6 +298,9 @@ impl Daemon {
             }
             AdoptionAsked::ByRule(reply) => {
                 let _ended = reply.send(Outcome::Refused(error));
+            }
+            AdoptionAsked::OfAnEarlierDaemon => {
+                tracing::warn!(uid, "{target} not adopted after all: {error}");
             }
         }
     }

@@ -150,7 +150,7 @@ fn an_adoption_that_the_kernel_does_not_finish_or_the_daemon_does_not_see_throug
             machine.daemon.withdraw_all();
         } else {
             let since = tokio::time::Instant::now() - Duration::from_secs(11);
-            machine.daemon.registry.joining[0].step = Step::Moving { since };
+            machine.daemon.registry.joining[0].step = Step::Moving { since: Some(since) };
             machine.daemon.move_next();
         }
         assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
@@ -203,6 +203,10 @@ fn what_was_being_adopted_when_the_daemon_was_killed_is_adopted_by_the_next() {
             saved: Some(saved),
             pages: KeptPages::among(Vec::new()),
         });
+        assert_eq!(next.daemon.registry.count(), 1);
+        while next.daemon.timing.next_turn.is_some() {
+            next.daemon.move_next();
+        }
         assert_eq!(next.seen.borrow().moved.len(), moved);
         assert_eq!(next.daemon.registry.apps.len(), 1);
     }

@@ -127,6 +127,9 @@ impl Daemon {
             &mut self.decider,
             &mut self.telemetry,
         );
+        if !self.registry.joining.is_empty() {
+            self.timing.next_turn = Some(Instant::now());
+        }
         if self.has_work() {
             self.membership_changed();
         } else {

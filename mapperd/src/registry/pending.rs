@@ -79,8 +79,8 @@ pub(crate) enum Step {
     /// Nothing is moved before the state with this number is saved, as the next daemon could not restore what it has now. It is
     /// refused if it is not saved by this moment.
     Saving { state: u64, due: Instant },
-    /// Its processes are moved since then, in turns.
-    Moving { since: Instant },
+    /// Its processes are moved in turns, of which the first was then.
+    Moving { since: Option<Instant> },
 }
 
 /// Who waits for an adoption.
@@ -88,4 +88,6 @@ pub(crate) enum Step {
 pub(crate) enum AdoptionAsked {
     ByClient(oneshot::Sender<Answer>),
     ByRule(oneshot::Sender<Outcome>),
+    /// An earlier daemon was killed before it was made: nobody waits.
+    OfAnEarlierDaemon,
 }

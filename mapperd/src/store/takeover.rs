@@ -19,6 +19,7 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
 use crate::registry::page::{self, Page};
+use crate::registry::pending::{AdoptionAsked, Joining, Step};
 use crate::registry::process::Process;
 use crate::store::directory::{Found, StateDir};
 use crate::store::kept_pages::{self, KeptPages};
@@ -26,17 +27,12 @@ use crate::store::saved::{Ending, Progress, Saved, SavedApp};
 use crate::telemetry::Telemetry;
 use crate::telemetry::service::Passed;
 use anyhow::Context;
-use mapper_control::schema::{AdoptTarget, Partition};
+use mapper_control::schema::Partition;
 use mapper_host::chain;
-use mapper_host::enforce::{Former, MembersKept, Moved};
+use mapper_host::enforce::{Former, MembersKept};
 use mapper_model::{AppId, AppName, AppSpec, CpuSet};
 use mapper_pipeline::Controller;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
-
-/// How long the rest of an adoption is moved at most, and the pause before more is.
-const ADOPTING: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// What an earlier daemon left.
 #[derive(Debug)]
@@ -121,8 +117,11 @@ pub(crate) fn take_over(
     }
     known.sort_by_key(|saved| saved.record.id);
     for saved in known {
-        let id = saved.record.id;
+        let (id, progress) = (saved.record.id, saved.progress);
         match take_over_one(saved, ending, &mut pages, machine) {
+            Ok(app) if progress == Progress::Joining => {
+                registry.joining.extend(joining(app, machine));
+            }
             Ok(mut app) => {
                 publish(&mut app, machine, decider);
                 let cpus = planned_cpus(&app.record);
@@ -157,7 +156,7 @@ fn take_over_one(
         record,
         processes,
         token,
-        progress,
+        ..
     } = saved;
     let id = record.id;
     let cpus = planned_cpus(&record);
@@ -176,10 +175,6 @@ fn take_over_one(
         set_by_others: record.standing.set_by_operator().cloned(),
         processes,
     })?;
-    if progress == Progress::Joining {
-        finish_adopting(&record, machine)?;
-    }
-    let enforcer = &mut machine.enforcer;
     if record.partition == Partition::Isolated
         && let Err(error) = enforcer.isolate(id)
     {
@@ -212,33 +207,20 @@ fn take_over_one(
     Ok(app)
 }
 
-/// Moves what the earlier daemon had not moved yet. Nobody waits: no decision has been taken.
-fn finish_adopting(
-    record: &AppRecord,
-    machine: &mut Machine,
-) -> Result<(), mapper_host::HostError> {
-    let Some(adoption) = record.origin.adoption() else {
-        return Ok(());
-    };
-    // Another process may have its number now.
-    if matches!(adoption.target, AdoptTarget::Pid(_)) && !machine.is_alive(record.first_process) {
-        return Ok(());
-    }
+/// What the earlier daemon had begun to adopt. The rest is moved once decisions are taken.
+fn joining(app: App, machine: &Machine) -> Option<Joining> {
+    let record = &app.record;
+    let adoption = record.origin.adoption()?;
     let account = machine.accounts.of(adoption.by);
-    let adoptee = adoption.adoptee(record.id, account, machine.usable.clone());
-    let began = Instant::now();
-    while machine.enforcer.move_in(&adoptee)? == Moved::Part {
-        if began.elapsed() > ADOPTING {
-            tracing::warn!(
-                app = record.id.0,
-                "not all processes were moved within {} s: the rest is not managed",
-                ADOPTING.as_secs()
-            );
-            break;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Ok(())
+    Some(Joining {
+        target: adoption.target.clone(),
+        adoptee: adoption.adoptee(record.id, account, machine.usable.clone()),
+        process: descriptor_of(record.first_process, machine),
+        asked: AdoptionAsked::OfAnEarlierDaemon,
+        uid: adoption.by,
+        step: Step::Moving { since: None },
+        app,
+    })
 }
 
 /// Corrects the page, which has all CPUs after an orderly stop.

@@ -380,12 +380,17 @@ impl Membership for AffinityEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         let first = self.proc.stat(newcomer.first_process)?;
         let (app, launcher) = (newcomer.app, newcomer.launcher);
+        let children = self.proc.children(launcher, OF_LAUNCHER)?;
+        let own_children = match children {
+            Children::Unknown => self.proc.children(std::process::id(), usize::MAX)?,
+            Children::Known(_) | Children::TooMany => Children::TooMany,
+        };
         // Launched from within another application, it brings that one's mask along.
         let around = self.tree.owner(launcher);
         let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
         self.tree.add(app, launcher, &first);
         self.follow(app, newcomer.account, first.pid, inherited);
-        match self.proc.children(launcher, OF_LAUNCHER)? {
+        match children {
             Children::Known(children) => {
                 let mut others = self.proc.stats(&children).into_iter();
                 let busy = others.any(|child| {
@@ -395,7 +400,7 @@ impl Membership for AffinityEnforcer {
                 self.tree.judge_launcher(app, busy);
             }
             Children::TooMany => self.tree.judge_launcher(app, true),
-            Children::Unknown => match self.proc.children(std::process::id(), usize::MAX)? {
+            Children::Unknown => match own_children {
                 // The launcher has ended.
                 Children::Known(_) => self.tree.judge_launcher(app, true),
                 _ => self.full_look = true,

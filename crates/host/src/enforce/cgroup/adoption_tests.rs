@@ -341,16 +341,21 @@ fn what_has_the_number_of_a_moved_process_goes_where_its_parent_is_if_it_was_mov
         let before = tree.enforcer.groups.proc.stat(101).unwrap();
         group_of_app.arriving.awaited = Some(before);
         tree.write("proc/101/stat", &stat(101, 200, 999));
+        tree.write("proc/101/status", "Uid:\t0\t0\t0\n");
         tree.write("proc/101/cgroup", group);
         tree.write(&format!("{other}/cgroup.procs"), "");
         assert_eq!(tree.enforcer.move_in(&pid(100, None)).unwrap(), Moved::All);
         assert_eq!(tree.read(&format!("{other}/cgroup.procs")), moved);
     }
-    // At the release; a child of the application goes where that goes.
-    for (parent, expected) in [(200, other), (100, SERVICE)] {
+    // At the release; a child of the application, and an orphan that another user's process took, go where that goes.
+    for (parent, user, expected) in [(200, 0, other), (100, 0, SERVICE), (200, 7, SERVICE)] {
         let mut tree = adopted();
         tree.write(&of_app(1, "cgroup.procs"), "101\n");
         tree.write("proc/101/stat", &stat(101, parent, 999));
+        tree.write(
+            "proc/101/status",
+            &format!("Uid:\t{user}\t{user}\t{user}\n"),
+        );
         for group in [other, SERVICE] {
             tree.write(&format!("{group}/cgroup.procs"), "");
         }
@@ -361,6 +366,21 @@ fn what_has_the_number_of_a_moved_process_goes_where_its_parent_is_if_it_was_mov
             assert_eq!(procs == "101", group == expected, "{group} has {procs:?}");
         }
     }
+}
+
+#[test]
+fn what_was_launched_between_two_turns_of_an_adoption_keeps_its_group() {
+    let all = [Shown(100, 50, 7, SERVICE), Shown(101, 100, 7, SERVICE)];
+    let mut tree = Tree::with_processes(&all);
+    let adoptee = pid(100, None);
+    tree.adopt(&adoptee).unwrap();
+    let child = tree.enforcer.groups.proc.stat(101).unwrap();
+    let group = tree.enforcer.groups.apps.get_mut(&APP).unwrap();
+    group.arriving.left = vec![child];
+    tree.write("proc/100/cgroup", &format!("0::/{ROOT}/app-1\n"));
+    tree.write("proc/101/cgroup", &format!("0::/{ROOT}/app-2\n"));
+    assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::All);
+    assert!(!tree.path(&of_app(1, "cgroup.procs")).exists());
 }
 
 #[test]

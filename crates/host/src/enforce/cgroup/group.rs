@@ -55,8 +55,8 @@ pub(super) struct Group {
 /// What an adoption has still to move.
 #[derive(Debug, Default)]
 pub(super) struct Arriving {
-    /// Processes that were found outside, each with the group that it is in.
-    pub(super) left: Vec<(ProcessStat, PathBuf)>,
+    /// Processes that were found outside.
+    pub(super) left: Vec<ProcessStat>,
     /// One that the kernel may not have moved yet.
     pub(super) awaited: Option<ProcessStat>,
 }

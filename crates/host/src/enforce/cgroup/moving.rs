@@ -76,9 +76,13 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
     let mut none_found = false;
     for _ in 0..LOOKS {
         if arriving.left.is_empty() {
-            arriving.left = search.outside(first)?;
+            let outside = search.outside(first)?;
             // Parents first.
-            arriving.left.reverse();
+            arriving.left = outside
+                .into_iter()
+                .rev()
+                .map(|(process, _)| process)
+                .collect();
         }
         if arriving.left.is_empty() {
             // While children are reaped, the kernel may leave out others: none is outside if two lists say so.
@@ -89,8 +93,12 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
         }
         none_found = false;
         while Instant::now() <= turn.until
-            && let Some((process, path)) = arriving.left.pop()
+            && let Some(process) = arriving.left.pop()
         {
+            // It may have ended, or been launched or adopted by itself.
+            let Some(path) = search.place_outside(process.pid)? else {
+                continue;
+            };
             search.note_home(homes, &process, path)?;
             match move_one(search, dir, &process) {
                 Err(HostError::HeldUp(..)) => {
@@ -138,14 +146,20 @@ fn check_moved(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Res
             let Ok(stranger) = groups.proc.stat(process.pid) else {
                 return Ok(());
             };
-            if !is_within(groups, dir, stranger.pid)? {
-                return Ok(());
-            }
-            match of_parent(groups, dir, &stranger)? {
-                Some(path) => groups
-                    .home(&path)?
-                    .write("cgroup.procs", &process.pid.to_string()),
-                None => Ok(()),
+            let moved = || {
+                if !is_within(groups, dir, stranger.pid)? {
+                    return Ok(());
+                }
+                match of_parent(groups, dir, &stranger)? {
+                    Some(path) => groups
+                        .home(&path)?
+                        .write("cgroup.procs", &process.pid.to_string()),
+                    None => Ok(()),
+                }
+            };
+            match moved() {
+                Err(error) if error.is_gone() => Ok(()),
+                moved => moved,
             }
         }
     }
@@ -284,16 +298,19 @@ fn home_of(groups: &Groups, dir: &GroupDir, homes: &Homes, pid: u32) -> PathBuf 
     }
 }
 
-/// The group that the parent of a process is in, if that is not this one.
+/// The group that the parent of a process is in, if that is not this one. Only if both are of one user: an orphan would leave
+/// the groups of its user otherwise.
 fn of_parent(
     groups: &Groups,
     dir: &GroupDir,
     process: &ProcessStat,
 ) -> Result<Option<PathBuf>, HostError> {
-    if is_within(groups, dir, process.parent)? {
+    let user = |pid| Ok::<_, HostError>(groups.proc.uids(pid)?.real);
+    let parent = process.parent;
+    if parent == 0 || user(parent)? != user(process.pid)? || is_within(groups, dir, parent)? {
         return Ok(None);
     }
-    let path = groups.proc.cgroup(process.parent)?;
+    let path = groups.proc.cgroup(parent)?;
     Ok(Some(path.trim_start_matches('/').into()))
 }
 

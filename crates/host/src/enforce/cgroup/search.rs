@@ -53,19 +53,11 @@ impl Search<'_> {
     /// The processes of a tree that are in no group of an application, with the group that each is in.
     pub(super) fn outside(&self, first: u32) -> Result<Vec<(ProcessStat, PathBuf)>, HostError> {
         let Search { groups, adoptee } = self;
-        let root = below_mount(&groups.mount, groups.root.path(), &adoptee.target)?;
-        // Those that were launched or adopted keep the group they have.
-        let places = groups.apps.values().filter_map(|app| app.origin.place());
-        let places: Vec<&Path> = places.map(|place| place.path.as_path()).collect();
         let mut found = Vec::new();
         for process in descendants(&groups.proc, first, adoptee.limit())? {
-            let Ok(path) = groups.proc.cgroup(process.pid) else {
+            let Some(path) = self.place_outside(process.pid)? else {
                 continue;
             };
-            let path = below_mount(&groups.mount, Path::new(&path), &adoptee.target)?;
-            if is_of_an_application(&path, &root) || places.iter().any(|at| path.starts_with(at)) {
-                continue;
-            }
             match self.identity(&process) {
                 Identity::Same => found.push((process, path)),
                 Identity::Gone => {}
@@ -75,6 +67,21 @@ impl Search<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The group that a process is in; `None` if it has ended, or is in that of an application: those that were launched or
+    /// adopted keep the group they have.
+    pub(super) fn place_outside(&self, pid: u32) -> Result<Option<PathBuf>, HostError> {
+        let Search { groups, adoptee } = self;
+        let Ok(path) = groups.proc.cgroup(pid) else {
+            return Ok(None);
+        };
+        let root = below_mount(&groups.mount, groups.root.path(), &adoptee.target)?;
+        let path = below_mount(&groups.mount, Path::new(&path), &adoptee.target)?;
+        let mut places = groups.apps.values().filter_map(|app| app.origin.place());
+        let is_of_one =
+            is_of_an_application(&path, &root) || places.any(|place| path.starts_with(&place.path));
+        Ok((!is_of_one).then_some(path))
     }
 
     pub(super) fn identity(&self, process: &ProcessStat) -> Identity {
