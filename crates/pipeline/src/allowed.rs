@@ -112,12 +112,12 @@ impl Allowed {
             .collect();
         common.extend(further.into_iter().take(room));
         let rest = self.usable.difference(&common);
-        let keeps_one = |place: usize| {
-            let set = self.sets[place].as_ref();
-            set.is_none_or(|set| !set.is_disjoint(&rest))
-        };
-        let mut others = (0..parts.0.len()).filter(|place| !light(place));
-        if rest.len() < own || !others.all(keeps_one) {
+        let others = (0..parts.0.len()).filter(|place| !light(place));
+        let sets = others.filter_map(|place| self.sets[place].as_ref());
+        let sets: Vec<CpuSet> = sets.map(|set| set.intersection(&rest)).collect();
+        let mut assignment = Assignment::new(&rest, sets.iter().collect());
+        let mut each = 0..sets.len();
+        if rest.len() < own || !each.all(|i| assignment.grow(i, &CpuSet::new()).is_ok()) {
             return None;
         }
         let mut next = common.iter().cycle();
@@ -317,6 +317,22 @@ mod tests {
         // Of five users one runs forty programs: a fifth of eight CPUs is theirs.
         let allowed = Allowed::of(&observation, &observation.usable, &topology());
         assert_eq!(allowed.usable.len(), 6);
+    }
+
+    #[test]
+    fn two_whose_part_is_a_cpu_share_if_both_may_use_only_the_same_one() {
+        let mut observation = observation("0-3", &["0", "0", "", "", "", ""]);
+        for app in &mut observation.apps[..2] {
+            app.spec.weight = Weight::new(40.0).unwrap();
+        }
+        let allowed = Allowed::of(&observation, &observation.usable, &topology());
+        for place in 0..2 {
+            assert_eq!(allowed.shared(place), Some(CpuId(0)));
+        }
+        // With a CPU for each, none of them does.
+        observation.apps[1].allowed = "1".parse().ok();
+        let allowed = Allowed::of(&observation, &observation.usable, &topology());
+        assert_eq!([allowed.shared(0), allowed.shared(1)], [None; 2]);
     }
 
     #[test]
