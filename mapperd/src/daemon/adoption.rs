@@ -177,7 +177,10 @@ impl Daemon {
                 Err(error) => {
                     place -= 1;
                     let joining = self.registry.joining.remove(place);
+                    let (uid, account) = (joining.uid, joining.adoptee.account);
+                    let started = Clock::now();
                     self.withdraw(joining, error);
+                    self.quotas.charge(uid, account, started.elapsed());
                 }
             }
         }

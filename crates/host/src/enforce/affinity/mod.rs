@@ -381,10 +381,9 @@ impl Membership for AffinityEnforcer {
         let first = self.proc.stat(newcomer.first_process)?;
         let (app, launcher) = (newcomer.app, newcomer.launcher);
         let children = self.proc.children(launcher, OF_LAUNCHER)?;
-        let own_children = match children {
-            Children::Unknown => self.proc.children(std::process::id(), usize::MAX)?,
-            Children::Known(_) | Children::TooMany => Children::TooMany,
-        };
+        // It has ended, or the kernel lists no children.
+        let unlisted = children == Children::Unknown
+            && self.proc.children(std::process::id(), usize::MAX)? == Children::Unknown;
         // Launched from within another application, it brings that one's mask along.
         let around = self.tree.owner(launcher);
         let inherited = around.and_then(|app| Some(self.apps.get(&app)?.cpus.clone()));
@@ -399,12 +398,8 @@ impl Membership for AffinityEnforcer {
                 });
                 self.tree.judge_launcher(app, busy);
             }
-            Children::TooMany => self.tree.judge_launcher(app, true),
-            Children::Unknown => match own_children {
-                // The launcher has ended.
-                Children::Known(_) => self.tree.judge_launcher(app, true),
-                _ => self.full_look = true,
-            },
+            Children::Unknown if unlisted => self.full_look = true,
+            Children::TooMany | Children::Unknown => self.tree.judge_launcher(app, true),
         }
         self.list_threads(app);
         Ok(())
