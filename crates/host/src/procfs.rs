@@ -8,6 +8,7 @@ use crate::HostError;
 use mapper_model::{CpuId, CpuSet, ThreadId};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,16 @@ const BEFORE_THREADS: u64 = 2;
 pub struct ProcFs {
     root: PathBuf,
     dir: OwnedFd,
+    numbers: Numbers,
+}
+
+/// Whose processes its numbers are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Numbers {
+    /// Those of this system.
+    OfTheSystem,
+    /// Those of a directory that looks like it.
+    OfADirectory,
 }
 
 /// What `/proc/<pid>/stat` says of a process or thread.
@@ -103,15 +114,18 @@ pub struct Uids {
 impl ProcFs {
     /// The system's `/proc`; an error if it is not mounted.
     pub fn system() -> Result<Self, HostError> {
-        Self::at("/proc")
+        Self::open_at("/proc".into(), Numbers::OfTheSystem)
     }
 
     /// A directory that looks like `/proc`.
     pub fn at(root: impl Into<PathBuf>) -> Result<Self, HostError> {
-        let root = root.into();
+        Self::open_at(root.into(), Numbers::OfADirectory)
+    }
+
+    fn open_at(root: PathBuf, numbers: Numbers) -> Result<Self, HostError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         match rustix::fs::open(&root, flags, Mode::empty()) {
-            Ok(dir) => Ok(Self { root, dir }),
+            Ok(dir) => Ok(Self { root, dir, numbers }),
             Err(errno) => Err(HostError::file("open", root, errno.into())),
         }
     }
@@ -152,7 +166,9 @@ impl ProcFs {
     /// Whose the directory of a process is: its effective user's, or root's if it cannot be traced. Takes less than reading
     /// a file there.
     pub(crate) fn owner(&self, pid: u32) -> Option<u32> {
-        let found = rustix::fs::statat(&self.dir, pid.to_string(), AtFlags::empty());
+        let name = pid.to_string();
+        self.check_exists(&name).ok()?;
+        let found = rustix::fs::statat(&self.dir, name, AtFlags::empty());
         found.ok().map(|found| found.st_uid)
     }
 
@@ -181,6 +197,7 @@ impl ProcFs {
     pub(crate) fn same_program(&self, one: u32, other: u32) -> bool {
         let path = |pid: u32| {
             let name = format!("{pid}/exe");
+            self.check_exists(&name).ok()?;
             rustix::fs::readlinkat(self.dir.as_fd(), name, Vec::new()).ok()
         };
         path(one).is_some_and(|this| path(other) == Some(this))
@@ -298,8 +315,26 @@ impl ProcFs {
 
     fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, HostError> {
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
-        rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty())
+        self.check_exists(name)
+            .and_then(|()| rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()))
             .map_err(|errno| self.failed("open", name, errno))
+    }
+
+    /// Who opens a file of a process that has ended has the kernel forget all that was known of its directory. If a thread
+    /// that ends is at that already, the kernel looks again and again until it is done: for seconds, where that thread gets
+    /// no CPU. So it is asked first whether there is such a process.
+    fn check_exists(&self, name: &str) -> rustix::io::Result<()> {
+        let number = name.split('/').next().and_then(|first| first.parse().ok());
+        let Some(pid) = number.and_then(Pid::from_raw) else {
+            return Ok(());
+        };
+        match self.numbers {
+            Numbers::OfADirectory => Ok(()),
+            Numbers::OfTheSystem => match test_kill_process(pid) {
+                Err(Errno::SRCH) => Err(Errno::SRCH),
+                Ok(()) | Err(_) => Ok(()),
+            },
+        }
     }
 
     fn failed(&self, action: &'static str, name: &str, errno: Errno) -> HostError {
@@ -472,6 +507,19 @@ mod tests {
         let before = proc.pids().unwrap().into_iter().filter(|pid| *pid < own);
         let before = before.max().unwrap_or_default();
         assert_eq!(proc.pids_above(before, 1).unwrap(), [own]);
+    }
+
+    #[test]
+    fn no_file_of_a_process_that_has_ended_is_looked_for() {
+        let proc = ProcFs::system().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        assert_eq!(proc.stat(pid).unwrap().pid, pid);
+        child.wait().unwrap();
+        // To look for it is ENOENT.
+        let error = proc.stat(pid).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno::SRCH), "{error}");
+        assert_eq!(proc.owner(pid), None);
     }
 
     #[test]

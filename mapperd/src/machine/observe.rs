@@ -148,9 +148,8 @@ fn observe_one(
     let single = app.effective.len() == 1 && reading.threads.is_empty();
     let lends = app.lends();
     if single || lends || activity == Activity::Idle {
-        let known = app
-            .runnable
-            .filter(|_| is_known && activity == Activity::Idle);
+        let known = app.runnable.filter(|_| is_known);
+        let known = known.filter(|running| agrees(*running, activity));
         let mut running = known.unwrap_or_else(|| runnable(&machine.proc, &tasks.threads));
         if woke {
             // A thread that began only now may not be known yet.
@@ -174,6 +173,15 @@ fn observe_one(
         allowed: app.allowed(),
         fixed: app.fixed(),
         reading,
+    }
+}
+
+/// Whether so many threads can run still, by what their application has used since it was last observed. The next interval
+/// counts them again.
+const fn agrees(running: u32, activity: Activity) -> bool {
+    match activity {
+        Activity::Idle => true,
+        Activity::Active => running > 0,
     }
 }
 
@@ -205,4 +213,21 @@ fn less_housekeeping(registry: &Registry, machine: &Machine, mut cpus: CpuSet) -
         cpus.remove(first);
     }
     cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_others_come_and_go_threads_are_counted_again_only_if_none_ran_and_now_some_do() {
+        for (running, activity, agree) in [
+            (0, Activity::Idle, true),
+            (2, Activity::Idle, true),
+            (2, Activity::Active, true),
+            (0, Activity::Active, false),
+        ] {
+            assert_eq!(agrees(running, activity), agree, "{running} {activity:?}");
+        }
+    }
 }
