@@ -395,7 +395,7 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
     );
 }
 
-/// Files of a process for which the kernel waits for no lock that the process can keep, nor for its file systems.
+/// Files of a process for which the kernel waits for no lock that the process can keep while it lives, nor for its file systems.
 const READ_AT_ONCE: [&str; 8] = [
     "N",
     "N/cgroup",

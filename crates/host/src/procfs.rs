@@ -320,21 +320,21 @@ impl ProcFs {
             .map_err(|errno| self.failed("open", name, errno))
     }
 
-    /// Who opens a file of a process that has ended has the kernel forget all that was known of its directory. If a thread
-    /// that ends is at that already, the kernel looks again and again until it is done: for seconds, where that thread gets
-    /// no CPU. So it is asked first whether there is such a process.
+    /// Who opens a file of a process or thread that has ended has the kernel remove what it remembers of its directory. If a
+    /// thread that ends does so already, the kernel before Linux 7.1 looks again and again until that is done: for seconds,
+    /// where that thread gets no CPU. So it is asked first whether each still exists. One that ends between the two can have
+    /// the same effect.
     fn check_exists(&self, name: &str) -> rustix::io::Result<()> {
-        let number = name.split('/').next().and_then(|first| first.parse().ok());
-        let Some(pid) = number.and_then(Pid::from_raw) else {
+        if self.numbers == Numbers::OfADirectory {
             return Ok(());
-        };
-        match self.numbers {
-            Numbers::OfADirectory => Ok(()),
-            Numbers::OfTheSystem => match test_kill_process(pid) {
-                Err(Errno::SRCH) => Err(Errno::SRCH),
-                Ok(()) | Err(_) => Ok(()),
-            },
         }
+        let numbers = name.split('/').filter_map(|part| part.parse().ok());
+        for number in numbers.filter_map(Pid::from_raw) {
+            if test_kill_process(number) == Err(Errno::SRCH) {
+                return Err(Errno::SRCH);
+            }
+        }
+        Ok(())
     }
 
     fn failed(&self, action: &'static str, name: &str, errno: Errno) -> HostError {
@@ -510,16 +510,25 @@ mod tests {
     }
 
     #[test]
-    fn no_file_of_a_process_that_has_ended_is_looked_for() {
+    fn no_file_of_a_process_or_thread_that_has_ended_is_looked_for() {
         let proc = ProcFs::system().unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let pid = child.id();
-        assert_eq!(proc.stat(pid).unwrap().pid, pid);
+        let (own, ended) = (std::process::id(), child.id());
+        assert_eq!(proc.stat(ended).unwrap().pid, ended);
         child.wait().unwrap();
-        // To look for it is ENOENT.
-        let error = proc.stat(pid).unwrap_err();
-        assert_eq!(error.errno(), Some(Errno::SRCH), "{error}");
-        assert_eq!(proc.owner(pid), None);
+        assert_eq!(proc.owner(ended), None);
+        // ENOENT, if the file were looked for.
+        let files = ["stat", "task/1/stat"].map(|file| format!("{ended}/{file}"));
+        for name in files
+            .into_iter()
+            .chain([format!("{own}/task/{ended}/stat")])
+        {
+            assert_eq!(proc.check_exists(&name), Err(Errno::SRCH), "{name}");
+            let error = proc.open(&name, OFlags::empty()).unwrap_err();
+            assert_eq!(error.errno(), Some(Errno::SRCH), "{error}");
+        }
+        assert_eq!(proc.check_exists(&format!("{own}/task/{own}/stat")), Ok(()));
+        assert_eq!(proc.check_exists("loadavg"), Ok(()));
     }
 
     #[test]

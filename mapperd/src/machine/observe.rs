@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_others_come_and_go_threads_are_counted_again_only_if_none_ran_and_now_some_do() {
+    fn threads_that_ran_agree_with_any_use_and_threads_that_did_not_only_with_none() {
         for (running, activity, agree) in [
             (0, Activity::Idle, true),
             (2, Activity::Idle, true),
