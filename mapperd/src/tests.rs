@@ -475,6 +475,24 @@ fn what_comes_and_goes_has_the_threads_of_no_other_application_listed() {
     assert_eq!(listed(&machine), before + 1);
 }
 
+#[test]
+fn what_comes_and_goes_has_the_running_threads_of_no_other_application_counted() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let paths = (1..=8).map(|number| format!("/jobs/{number}"));
+    let apps: Vec<_> = paths
+        .map(|path| machine.adopt(&root(), &path).unwrap())
+        .collect();
+    let first = machine.daemon.registry.get_mut(apps[0]).unwrap();
+    assert_eq!(first.effective.len(), 1);
+    first.runnable = Some(2);
+    let runnable = |machine: &FakeMachine| machine.daemon.registry.get(apps[0]).unwrap().runnable;
+    // No thread of this machine can be read: if counted, none runs.
+    machine.daemon.decide(Trigger::Membership);
+    assert_eq!(runnable(&machine), Some(2));
+    machine.daemon.decide(Trigger::Interval);
+    assert_eq!(runnable(&machine), Some(0));
+}
+
 /// A group that a rule adopts with this weight.
 fn candidate(path: &str, inode: u64, weight: f64) -> Candidate {
     let target = AdoptTarget::Cgroup(path.to_owned());

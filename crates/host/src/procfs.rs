@@ -320,10 +320,9 @@ impl ProcFs {
             .map_err(|errno| self.failed("open", name, errno))
     }
 
-    /// Who opens a file of a process or thread that has ended has the kernel remove what it remembers of its directory. If a
-    /// thread that ends does so already, the kernel before Linux 7.1 looks again and again until that is done: for seconds,
-    /// where that thread gets no CPU. So it is asked first whether each still exists. One that ends between the two can have
-    /// the same effect.
+    /// Opening a file of an ended process or thread makes the kernel drop its cached directory. If the ending thread is doing
+    /// that already and gets no CPU, a kernel before Linux 7.1 loops until it is done, for seconds. So this asks first whether
+    /// each number is in use. A thread that ends between the two calls can still cause it.
     fn check_exists(&self, name: &str) -> rustix::io::Result<()> {
         if self.numbers == Numbers::OfADirectory {
             return Ok(());

@@ -148,8 +148,10 @@ fn observe_one(
     let single = app.effective.len() == 1 && reading.threads.is_empty();
     let lends = app.lends();
     if single || lends || activity == Activity::Idle {
-        let known = app.runnable.filter(|_| is_known);
-        let known = known.filter(|running| agrees(*running, activity));
+        // The next interval counts them again.
+        let known = app
+            .runnable
+            .filter(|running| is_known && (activity == Activity::Idle || *running > 0));
         let mut running = known.unwrap_or_else(|| runnable(&machine.proc, &tasks.threads));
         if woke {
             // A thread that began only now may not be known yet.
@@ -173,15 +175,6 @@ fn observe_one(
         allowed: app.allowed(),
         fixed: app.fixed(),
         reading,
-    }
-}
-
-/// Whether so many threads can run still, by what their application has used since it was last observed. The next interval
-/// counts them again.
-const fn agrees(running: u32, activity: Activity) -> bool {
-    match activity {
-        Activity::Idle => true,
-        Activity::Active => running > 0,
     }
 }
 
@@ -213,21 +206,4 @@ fn less_housekeeping(registry: &Registry, machine: &Machine, mut cpus: CpuSet) -
         cpus.remove(first);
     }
     cpus
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_that_ran_agree_with_any_use_and_threads_that_did_not_only_with_none() {
-        for (running, activity, agree) in [
-            (0, Activity::Idle, true),
-            (2, Activity::Idle, true),
-            (2, Activity::Active, true),
-            (0, Activity::Active, false),
-        ] {
-            assert_eq!(agrees(running, activity), agree, "{running} {activity:?}");
-        }
-    }
 }
