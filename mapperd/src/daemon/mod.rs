@@ -510,9 +510,30 @@ impl Daemon {
     }
 }
 
+/// Waits for this moment; for ever, if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
+        // The runtime notices that a timer has expired only where nothing else is ready, or after 128 messages.
+        Some(moment) if moment <= Instant::now() => {}
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_moment_that_has_passed_goes_before_messages_that_wait() {
+        let soon = Instant::now() + Duration::from_millis(5);
+        // Something else, for which the runtime notices no timer.
+        std::thread::sleep(Duration::from_millis(20));
+        let passed = tokio::select! {
+            biased;
+            () = at(Some(soon)) => true,
+            () = std::future::ready(()) => false,
+        };
+        assert!(passed);
     }
 }
