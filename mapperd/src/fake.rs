@@ -306,6 +306,7 @@ impl FakeMachine {
         let mut machine = Machine {
             enforcer: Box::new(FakeEnforcer(Rc::clone(&seen))),
             enforcer_selection: selection.clone(),
+            isolation: selection.clone(),
             counters: Vec::new(),
             counters_selection: selection,
             topology_source: Box::new(EightCpus),

@@ -182,6 +182,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         started_ns: clock.now_ns(),
     };
     let mut machine = Machine {
+        isolation: selection::isolation(enforcer.value.as_ref()),
         enforcer: enforcer.value,
         enforcer_selection: enforcer.selection,
         counters: counters.value,

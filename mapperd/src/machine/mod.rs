@@ -31,6 +31,8 @@ use watch::Watches;
 pub(crate) struct Machine {
     pub(crate) enforcer: Box<dyn Enforcer>,
     pub(crate) enforcer_selection: Selection,
+    /// How it isolates CPUs, as of the daemon's start.
+    pub(crate) isolation: Selection,
     pub(crate) counters: Vec<Box<dyn CounterSource>>,
     pub(crate) counters_selection: Selection,
     pub(crate) topology_source: Box<dyn TopologySource>,

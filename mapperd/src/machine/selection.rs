@@ -75,6 +75,20 @@ pub(crate) fn enforcer(
     Ok(found)
 }
 
+/// How this enforcer isolates CPUs. Asked at the start only, since the answer takes several system calls, and what it depends
+/// on ends with the daemon: its kernel, its rights and its mounts.
+pub(crate) fn isolation(enforcer: &dyn Enforcer) -> Selection {
+    let refusal = enforcer.may_isolate().err();
+    let name = match refusal {
+        None => "remote partitions",
+        Some(_) => "none",
+    };
+    Selection {
+        name: name.to_owned(),
+        not_better: refusal.iter().map(|error| chain(error)).collect(),
+    }
+}
+
 fn open_groups(settings: &Settings) -> Result<CgroupEnforcer, HostError> {
     match &settings.cgroup_root {
         Some(root) => CgroupEnforcer::open(root),

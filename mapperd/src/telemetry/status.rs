@@ -11,11 +11,9 @@ use crate::telemetry::Telemetry;
 use mapper_abi::{ReportFlags, RuntimeReport, Runtimes};
 use mapper_control::schema::{
     AppStatus, DaemonStatus, GivenReason, HeldUpChange, MemoryPolicy, Partition, PartitionStatus,
-    RuntimeState, RuntimeStatus, Selection, SocketLayout, Status, StretchedInterval,
-    TopologyStatus,
+    RuntimeState, RuntimeStatus, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
-use mapper_host::chain;
 use mapper_host::enforce::Standing;
 use mapper_model::{Bottleneck, Loan, Reason, TeamMode};
 
@@ -48,7 +46,7 @@ pub(crate) fn status(
             mapping: config.mapping.clone(),
             enforcer: machine.enforcer_selection.clone(),
             counters: machine.counters_selection.clone(),
-            isolation: Some(isolation(machine)),
+            isolation: Some(machine.isolation.clone()),
             held_up: machine.enforcer.held_up().map(|held| HeldUpChange {
                 change: held.change,
                 lasting_ns: u64::try_from(held.lasting.as_nanos()).unwrap_or(u64::MAX),
@@ -115,18 +113,6 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
             (None, None) => String::new(),
         },
         ..outline(app, &machine.accounts)
-    }
-}
-
-fn isolation(machine: &Machine) -> Selection {
-    let refusal = machine.enforcer.may_isolate().err();
-    let name = match refusal {
-        None => "remote partitions",
-        Some(_) => "none",
-    };
-    Selection {
-        name: name.to_owned(),
-        not_better: refusal.iter().map(|error| chain(error)).collect(),
     }
 }
 
