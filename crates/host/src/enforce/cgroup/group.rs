@@ -3,6 +3,7 @@
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
+use super::kept_file::KeptFile;
 use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
 use crate::procfs::{ProcFs, ProcessStat};
@@ -50,6 +51,9 @@ pub(super) struct Group {
     /// Whose part of an interval it takes.
     pub(super) account: u32,
     pub(super) arriving: Arriving,
+    pub(super) cpus: KeptFile,
+    pub(super) effective: KeptFile,
+    pub(super) cpu_stat: KeptFile,
 }
 
 /// What an adoption has still to move.
@@ -75,6 +79,9 @@ impl Group {
             partition: Partition::Member,
             weight: None,
             arriving: Arriving::default(),
+            cpus: KeptFile::new("cpuset.cpus"),
+            effective: KeptFile::new("cpuset.cpus.effective"),
+            cpu_stat: KeptFile::new("cpu.stat"),
         }
     }
 
