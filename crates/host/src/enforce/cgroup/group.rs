@@ -175,14 +175,19 @@ impl Init {
     }
 }
 
+fn unknown(root: &GroupDir, app: AppId) -> HostError {
+    let path = root.file(&name_of(app));
+    HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
+}
+
 impl Groups {
     pub(super) fn get(&self, app: AppId) -> Result<&Group, HostError> {
         self.apps.get(&app).ok_or_else(|| self.unknown(app))
     }
 
     pub(super) fn get_mut(&mut self, app: AppId) -> Result<&mut Group, HostError> {
-        let unknown = self.unknown(app);
-        self.apps.get_mut(&app).ok_or(unknown)
+        let Self { root, apps, .. } = self;
+        apps.get_mut(&app).ok_or_else(|| unknown(root, app))
     }
 
     /// How many threads of an application may be listed now.
@@ -197,8 +202,7 @@ impl Groups {
     }
 
     pub(super) fn unknown(&self, app: AppId) -> HostError {
-        let path = self.root.file(&name_of(app));
-        HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
+        unknown(&self.root, app)
     }
 
     /// Removes a group of ours, or gives it all CPUs if a process is left in it.

@@ -1,4 +1,4 @@
-//! A file of a group that is read at every decision, and so is kept open.
+//! A file of a group that is read at every decision, or more often, and so is kept open.
 
 use super::group_dir::GroupDir;
 use crate::HostError;
@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The kernel makes these files anew for each read from their beginning.
+/// The kernel makes such a file anew for each read from its beginning. Each takes a descriptor, and a page of the kernel's
+/// memory.
 #[derive(Debug)]
 pub(super) struct KeptFile {
     name: &'static str,
@@ -21,7 +22,7 @@ impl KeptFile {
 
     /// What the file of this name in `dir` contains. Always to be called with the same directory.
     pub(super) fn read(&mut self, dir: &GroupDir) -> Result<String, HostError> {
-        // It is gone for good when its controller is taken away, which may have come back.
+        // An open file ends when its controller is taken away. If it was given back, there is a new file.
         if let Some(Ok(text)) = self.file.as_ref().map(contents) {
             return Ok(text);
         }
@@ -63,6 +64,12 @@ mod tests {
         for set in ["0-3", "1"] {
             std::fs::write(dir.path().join("cpuset.cpus"), set).unwrap();
             assert_eq!(cpus.read_cpus(&group).unwrap(), set.parse().unwrap());
+        }
+        // More than is read at a time, or just as much.
+        for length in [4096, 5000] {
+            let text = "x".repeat(length);
+            std::fs::write(dir.path().join("cpuset.cpus"), &text).unwrap();
+            assert_eq!(cpus.read(&group).unwrap(), text);
         }
         // As with a group, what is open of a process ends with it.
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
