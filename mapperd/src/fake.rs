@@ -264,7 +264,7 @@ pub(crate) struct FakeMachine {
     pub(crate) daemon: Daemon,
     pub(crate) seen: Rc<RefCell<Seen>>,
     _files: tempfile::TempDir,
-    _inbox: Inbox,
+    pub(crate) inbox: Inbox,
 }
 
 impl FakeMachine {
@@ -344,7 +344,7 @@ impl FakeMachine {
             daemon,
             seen,
             _files: files,
-            _inbox: inbox,
+            inbox,
         }
     }
 

@@ -87,6 +87,23 @@ pub(crate) struct Daemon {
     pub(crate) timing: Timing,
 }
 
+/// After each turn of a timer, messages come before the next one for as long as that took, but no longer than this: timers
+/// that are always due, as their turns take longer than their intervals, must not keep calls out.
+const CALLS_FIRST_AT_MOST: Duration = Duration::from_millis(30);
+
+/// What the loop does next.
+enum Next {
+    Signal(Asked),
+    Gathered,
+    Saved,
+    Interval,
+    Look,
+    Sign,
+    Turn,
+    Message(Option<Message>),
+    IdleEnd,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
     /// The end of the interval; `None` while there is no application and nothing left to do for released ones.
@@ -97,8 +114,10 @@ pub(crate) struct Timing {
     last_saved: Option<Instant>,
     /// When the waiting newcomers are admitted, and applications that have no process left are ended.
     pub(crate) gathered: Option<Instant>,
-    /// Until when what follows the last of these is gathered.
+    /// Until when what follows the last of these is gathered: newcomers whose users have time left,
     gather_until: Option<Instant>,
+    /// and the others, and ends.
+    gather_rest_until: Option<Instant>,
     /// When the applications that lend their CPUs are looked at.
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
@@ -140,35 +159,58 @@ impl Daemon {
 
     pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
         let mut sign = Box::pin(watchdog.sign());
+        let mut calls_until = Instant::now();
         loop {
+            // The runtime looks at signals and at its timers only where nothing is ready here.
+            tokio::task::yield_now().await;
+            if Instant::now() < calls_until
+                && let Ok(message) = inbox.try_recv()
+            {
+                self.handle(message);
+                continue;
+            }
             let idle_end = self.idle_end();
             // Timers come before messages, so that a flood of calls cannot delay decisions.
-            tokio::select! {
+            let next = tokio::select! {
                 biased;
-                signal = signals.received() => match signal {
-                    Asked::Stop(name) => {
-                        tracing::info!("{name}: stopping");
-                        break;
-                    }
-                    // The log has the answer.
-                    Asked::Reload => drop(self.reload()),
-                },
-                () = at(self.timing.gathered) => self.act_on_gathered(),
-                () = self.store.has_tried() => self.answer_saved(Instant::now()),
-                () = at(self.timing.answers_due) => self.answer_saved(Instant::now()),
-                () = at(self.timing.next_interval) => self.interval_passed(),
-                () = at(self.timing.next_look) => self.look_at_lenders(),
-                () = &mut sign => sign.set(watchdog.sign()),
-                () = at(self.timing.next_turn) => self.move_next(),
-                message = inbox.recv() => match message {
-                    Some(message) => self.handle(message),
-                    None => break,
-                },
-                () = at(idle_end) => {
-                    tracing::info!("there was nothing to manage for as long as --stop-when-idle says: stopping");
+                signal = signals.received() => Next::Signal(signal),
+                () = at(self.timing.gathered) => Next::Gathered,
+                () = self.store.has_tried() => Next::Saved,
+                () = at(self.timing.answers_due) => Next::Saved,
+                () = at(self.timing.next_interval) => Next::Interval,
+                () = at(self.timing.next_look) => Next::Look,
+                () = &mut sign => Next::Sign,
+                () = at(self.timing.next_turn) => Next::Turn,
+                message = inbox.recv() => Next::Message(message),
+                () = at(idle_end) => Next::IdleEnd,
+            };
+            let began = Clock::now();
+            match next {
+                Next::Signal(Asked::Stop(name)) => {
+                    tracing::info!("{name}: stopping");
+                    break;
+                }
+                // The log has the answer.
+                Next::Signal(Asked::Reload) => drop(self.reload()),
+                Next::Gathered => self.act_on_gathered(),
+                Next::Saved => self.answer_saved(Instant::now()),
+                Next::Interval => self.interval_passed(),
+                Next::Look => self.look_at_lenders(),
+                Next::Sign => sign.set(watchdog.sign()),
+                Next::Turn => self.move_next(),
+                Next::Message(Some(message)) => {
+                    self.handle(message);
+                    continue;
+                }
+                Next::Message(None) => break,
+                Next::IdleEnd => {
+                    tracing::info!(
+                        "there was nothing to manage for as long as --stop-when-idle says: stopping"
+                    );
                     break;
                 }
             }
+            calls_until = Instant::now() + began.elapsed().min(CALLS_FIRST_AT_MOST);
         }
         self.stop();
     }
@@ -513,7 +555,7 @@ impl Daemon {
 /// Waits for this moment; for ever, if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
-        // The runtime notices that a timer has expired only where nothing else is ready, or after 128 messages.
+        // A new timer of the runtime does not notice at once that it has expired.
         Some(moment) if moment <= Instant::now() => {}
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
@@ -523,11 +565,15 @@ async fn at(moment: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{FakeMachine, root};
+    use mapper_pipeline::{OverheadBudget, Pacing};
+    use std::sync::mpsc;
+    use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn a_moment_that_has_passed_goes_before_messages_that_wait() {
         let soon = Instant::now() + Duration::from_millis(5);
-        // Something else, for which the runtime notices no timer.
+        // Meanwhile the runtime looks at no timer.
         std::thread::sleep(Duration::from_millis(20));
         let passed = tokio::select! {
             biased;
@@ -535,5 +581,46 @@ mod tests {
             () = std::future::ready(()) => false,
         };
         assert!(passed);
+    }
+
+    async fn run_with_intervals_that_are_always_overdue() {
+        let mut machine = FakeMachine::with_processes_of(0);
+        machine.adopt(&root(), "/jobs/1").unwrap();
+        let FakeMachine {
+            mut daemon, inbox, ..
+        } = machine;
+        daemon.decider.pacing = Pacing::new(1, OverheadBudget::new(0.0).unwrap());
+        daemon.timing.next_interval = Some(Instant::now());
+        let (reply, answer) = oneshot::channel();
+        let call = Message::Call {
+            peer: root(),
+            request: Request::Status,
+            reply,
+            arrival: None,
+        };
+        let sender = daemon.machine.sender.clone();
+        let calling = async {
+            // Also what takes the runtime's timers.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            sender.send(call).await.unwrap();
+            answer.await.unwrap().unwrap();
+        };
+        let signals = Signals::listen().unwrap();
+        tokio::select! {
+            () = daemon.run(inbox, signals, Watchdog::from_environment()) => panic!("it stopped"),
+            () = calling => {}
+        }
+    }
+
+    #[test]
+    fn calls_are_answered_although_intervals_are_always_overdue() {
+        let (done, answered) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build().unwrap();
+            runtime.block_on(run_with_intervals_that_are_always_overdue());
+            done.send(()).unwrap();
+        });
+        answered.recv_timeout(Duration::from_secs(20)).unwrap();
     }
 }
