@@ -1,6 +1,6 @@
 //! Launches and ends that follow each other closely are acted on together, with one decision.
 
-use super::Daemon;
+use super::{Daemon, Timing};
 use crate::registry::pending::{Admitted, Launch, Pending, Step, Unanswered};
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
@@ -23,12 +23,8 @@ use tokio::time::Instant;
 /// calls.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// Newcomers whose users have [time left](quota::Quotas::left_us) wait no longer than this.
+/// They wait no longer than this.
 const GATHER_AT_MOST: Duration = Duration::from_millis(30);
-
-/// The others, and ends, wait no longer than this. So they take half of the time at most, and a newcomer whose user has
-/// time left finds the other half free.
-const GATHER_REST_AT_MOST: Duration = Duration::from_millis(250);
 
 /// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
@@ -73,7 +69,6 @@ enum Forgotten {
 impl Daemon {
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
         let since = Instant::now();
-        let until = self.gather_until(&launch);
         self.registry.pending.push(Pending {
             launch,
             reply,
@@ -90,8 +85,12 @@ impl Daemon {
             true => since + GATHER,
             false => since,
         };
-        let due = until.map_or(soon, |until| until.max(soon));
-        let gathered = &mut self.timing.gathered;
+        let Timing {
+            gathered,
+            gather_until,
+            ..
+        } = &mut self.timing;
+        let due = gather_until.map_or(soon, |until| until.max(soon));
         *gathered = Some(gathered.map_or(due, |waiting| waiting.min(due)).max(least));
     }
 
@@ -121,22 +120,10 @@ impl Daemon {
         let taken = started.elapsed();
         self.charge(events, taken.saturating_sub(held_up));
         self.gather_after(taken);
-        let pending = self.registry.pending.iter();
-        let due = pending.map(|waiting| self.gather_until(&waiting.launch));
-        if let Some(due) = due.min() {
+        if !self.registry.pending.is_empty() {
             let again = self.machine.moves_held_up();
             let again = again.map(|_| Instant::now() + LOOK_AGAIN);
-            self.timing.gathered = due.max(again);
-        }
-    }
-
-    /// Until when this newcomer waits for others.
-    fn gather_until(&self, launch: &Launch) -> Option<Instant> {
-        let peer = &launch.peer;
-        let left_us = self.quotas.left_us(peer.uid, peer.account, Clock::now());
-        match left_us > 0 {
-            true => self.timing.gather_until,
-            false => self.timing.gather_rest_until,
+            self.timing.gathered = self.timing.gather_until.max(again);
         }
     }
 
@@ -164,9 +151,8 @@ impl Daemon {
 
     /// What follows waits as long as this took.
     pub(crate) fn gather_after(&mut self, taken: Duration) {
-        let until = |at_most| Some(Instant::now() + taken.clamp(GATHER, at_most));
-        self.timing.gather_until = until(GATHER_AT_MOST);
-        self.timing.gather_rest_until = until(GATHER_REST_AT_MOST);
+        let wait = taken.clamp(GATHER, GATHER_AT_MOST);
+        self.timing.gather_until = Some(Instant::now() + wait);
     }
 
     /// Charges launches and ends for what they and the decision after them took together.
@@ -340,7 +326,7 @@ impl Daemon {
         self.registry.may_have_ended.insert(app);
         match self
             .timing
-            .gather_rest_until
+            .gather_until
             .filter(|until| *until > Instant::now())
         {
             Some(until) => {

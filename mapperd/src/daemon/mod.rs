@@ -114,10 +114,8 @@ pub(crate) struct Timing {
     last_saved: Option<Instant>,
     /// When the waiting newcomers are admitted, and applications that have no process left are ended.
     pub(crate) gathered: Option<Instant>,
-    /// Until when what follows the last of these is gathered: newcomers whose users have time left,
+    /// Until when what follows the last of these is gathered.
     gather_until: Option<Instant>,
-    /// and the others, and ends.
-    gather_rest_until: Option<Instant>,
     /// When the applications that lend their CPUs are looked at.
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
@@ -129,6 +127,25 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
+    /// Waits for the timer that is due first, so that each has its turn where several are overdue.
+    async fn next(&self) -> Next {
+        let timers = [
+            (self.gathered, Next::Gathered),
+            (self.answers_due, Next::Saved),
+            (self.next_interval, Next::Interval),
+            (self.next_look, Next::Look),
+            (self.next_turn, Next::Turn),
+        ];
+        let set = timers.into_iter().filter(|(moment, _)| moment.is_some());
+        match set.min_by_key(|(moment, _)| *moment) {
+            Some((moment, next)) => {
+                at(moment).await;
+                next
+            }
+            None => std::future::pending().await,
+        }
+    }
+
     /// Who waits for the disk is answered by then.
     fn answer_by(&mut self, due: Instant) {
         let before = self.answers_due.unwrap_or(due);
@@ -174,13 +191,9 @@ impl Daemon {
             let next = tokio::select! {
                 biased;
                 signal = signals.received() => Next::Signal(signal),
-                () = at(self.timing.gathered) => Next::Gathered,
-                () = self.store.has_tried() => Next::Saved,
-                () = at(self.timing.answers_due) => Next::Saved,
-                () = at(self.timing.next_interval) => Next::Interval,
-                () = at(self.timing.next_look) => Next::Look,
                 () = &mut sign => Next::Sign,
-                () = at(self.timing.next_turn) => Next::Turn,
+                () = self.store.has_tried() => Next::Saved,
+                next = self.timing.next() => next,
                 message = inbox.recv() => Next::Message(message),
                 () = at(idle_end) => Next::IdleEnd,
             };
@@ -568,7 +581,26 @@ mod tests {
     use crate::fake::{FakeMachine, root};
     use mapper_pipeline::{OverheadBudget, Pacing};
     use std::sync::mpsc;
+    use tokio::signal::unix::SignalKind;
     use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn the_timer_that_was_due_first_has_the_next_turn() {
+        let now = Instant::now();
+        let ago = |ms| Some(now - Duration::from_millis(ms));
+        let timing = Timing {
+            gathered: ago(1),
+            next_interval: ago(2),
+            next_turn: ago(3),
+            ..Timing::default()
+        };
+        assert!(matches!(timing.next().await, Next::Turn));
+        let timing = Timing {
+            next_turn: Some(now + Duration::from_secs(60)),
+            ..timing
+        };
+        assert!(matches!(timing.next().await, Next::Interval));
+    }
 
     #[tokio::test]
     async fn a_moment_that_has_passed_goes_before_messages_that_wait() {
@@ -605,7 +637,8 @@ mod tests {
             sender.send(call).await.unwrap();
             answer.await.unwrap().unwrap();
         };
-        let signals = Signals::listen().unwrap();
+        // Those that end the test still do.
+        let signals = Signals::listen_to([SignalKind::user_defined1(); 3]).unwrap();
         tokio::select! {
             () = daemon.run(inbox, signals, Watchdog::from_environment()) => panic!("it stopped"),
             () = calling => {}

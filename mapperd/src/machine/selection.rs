@@ -75,8 +75,8 @@ pub(crate) fn enforcer(
     Ok(found)
 }
 
-/// How this enforcer isolates CPUs. Asked at the start only, since the answer takes several system calls, and neither the
-/// kernel nor the daemon's rights and mounts change later. A launch in isolation asks anew.
+/// How this enforcer isolates CPUs. Asked at the start only, since the answer takes several system calls, and depends on the
+/// kernel and on the daemon's rights and mounts. A launch in isolation asks anew.
 pub(crate) fn isolation(enforcer: &dyn Enforcer) -> Selection {
     let refusal = enforcer.may_isolate().err();
     let name = match refusal {

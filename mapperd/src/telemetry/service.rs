@@ -223,10 +223,21 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
+        Self::listen_to([
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ])
+    }
+
+    /// Takes these for SIGTERM, SIGINT and SIGHUP.
+    pub(crate) fn listen_to(
+        [terminate, interrupt, hang_up]: [SignalKind; 3],
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("watch for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("watch for SIGINT")?,
-            hang_up: signal(SignalKind::hangup()).context("watch for SIGHUP")?,
+            terminate: signal(terminate).context("watch for SIGTERM")?,
+            interrupt: signal(interrupt).context("watch for SIGINT")?,
+            hang_up: signal(hang_up).context("watch for SIGHUP")?,
             had_terminal: has_terminal(),
         })
     }
