@@ -3,7 +3,6 @@
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
-use super::kept_file::KeptFile;
 use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
 use crate::procfs::{ProcFs, ProcessStat};
@@ -51,9 +50,6 @@ pub(super) struct Group {
     /// Whose part of an interval it takes.
     pub(super) account: u32,
     pub(super) arriving: Arriving,
-    pub(super) cpus: KeptFile,
-    pub(super) effective: KeptFile,
-    pub(super) cpu_stat: KeptFile,
 }
 
 /// What an adoption has still to move.
@@ -79,9 +75,6 @@ impl Group {
             partition: Partition::Member,
             weight: None,
             arriving: Arriving::default(),
-            cpus: KeptFile::new("cpuset.cpus"),
-            effective: KeptFile::new("cpuset.cpus.effective"),
-            cpu_stat: KeptFile::new("cpu.stat"),
         }
     }
 
@@ -175,19 +168,14 @@ impl Init {
     }
 }
 
-fn unknown(root: &GroupDir, app: AppId) -> HostError {
-    let path = root.file(&name_of(app));
-    HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
-}
-
 impl Groups {
     pub(super) fn get(&self, app: AppId) -> Result<&Group, HostError> {
         self.apps.get(&app).ok_or_else(|| self.unknown(app))
     }
 
     pub(super) fn get_mut(&mut self, app: AppId) -> Result<&mut Group, HostError> {
-        let Self { root, apps, .. } = self;
-        apps.get_mut(&app).ok_or_else(|| unknown(root, app))
+        let unknown = self.unknown(app);
+        self.apps.get_mut(&app).ok_or(unknown)
     }
 
     /// How many threads of an application may be listed now.
@@ -202,7 +190,8 @@ impl Groups {
     }
 
     pub(super) fn unknown(&self, app: AppId) -> HostError {
-        unknown(&self.root, app)
+        let path = self.root.file(&name_of(app));
+        HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
     }
 
     /// Removes a group of ours, or gives it all CPUs if a process is left in it.

@@ -175,11 +175,6 @@ impl GroupDir {
 
     pub(super) fn read_cpus(&self, name: &str) -> Result<CpuSet, HostError> {
         let text = self.read(name)?;
-        self.cpu_list(name, &text)
-    }
-
-    /// What was read from its file of this name.
-    pub(super) fn cpu_list(&self, name: &str, text: &str) -> Result<CpuSet, HostError> {
         text.parse().map_err(|_| {
             let what = "expected a CPU list such as 0-3,8";
             HostError::malformed(&self.file(name), what, text.as_bytes())

@@ -20,7 +20,6 @@ mod files;
 mod group;
 mod group_dir;
 mod isolation;
-mod kept_file;
 mod moving;
 mod partition;
 #[cfg(test)]
@@ -239,16 +238,19 @@ impl Confine for CgroupEnforcer {
     }
 
     fn effective(&mut self, app: AppId) -> Result<CpuSet, HostError> {
-        let group = self.groups.get_mut(app)?;
-        let effective = group.effective.read_cpus(&group.dir);
-        match (&effective, group.origin.place()) {
+        let group = self.groups.get(app)?;
+        match group.dir.read_cpus("cpuset.cpus.effective") {
             // The first unit of its slice has no such file yet: it has what those around it have.
-            (Err(error), Some(place)) if error.is_gone() && group.dir.is_populated().is_ok() => {
-                let path = place.path.clone();
-                let around = self.groups.effective_around(&path);
-                around.map(|(_, cpus)| cpus)
+            Err(error) if error.is_gone() && group.dir.is_populated().is_ok() => {
+                match group.origin.place() {
+                    Some(place) => self
+                        .groups
+                        .effective_around(&place.path)
+                        .map(|(_, cpus)| cpus),
+                    None => Err(error),
+                }
             }
-            _ => effective,
+            effective => effective,
         }
     }
 
@@ -271,7 +273,7 @@ impl Confine for CgroupEnforcer {
 
     fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
         let group = self.groups.apps.get_mut(&app)?;
-        let cpus = group.cpus.read_cpus(&group.dir).ok()?;
+        let cpus = group.dir.read_cpus("cpuset.cpus").ok()?;
         changes::look(group, app, &cpus);
         if group.change.is_some() || cpus == group.written {
             return None;
@@ -414,8 +416,7 @@ impl Membership for CgroupEnforcer {
     }
 
     fn cpu_time_ns(&mut self, app: AppId) -> Option<u64> {
-        let group = self.groups.get_mut(app).ok()?;
-        let stat = group.cpu_stat.read(&group.dir).ok()?;
+        let stat = self.groups.get(app).ok()?.dir.read("cpu.stat").ok()?;
         let usage_us: u64 = stat
             .lines()
             .find_map(|line| line.strip_prefix("usage_usec "))?
