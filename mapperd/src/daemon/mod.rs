@@ -637,7 +637,7 @@ mod tests {
             sender.send(call).await.unwrap();
             answer.await.unwrap().unwrap();
         };
-        // Those that end the test still do.
+        // SIGTERM and SIGINT still end the test program.
         let signals = Signals::listen_to([SignalKind::user_defined1(); 3]).unwrap();
         tokio::select! {
             () = daemon.run(inbox, signals, Watchdog::from_environment()) => panic!("it stopped"),
