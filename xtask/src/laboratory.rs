@@ -46,7 +46,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Its package, of the same name, and its first argument.
+    /// Its name, and its first argument.
     const fn words(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::Corun(task) => ("mapper-corun", Some(task)),
@@ -67,14 +67,17 @@ impl Program {
         }
     }
 
-    /// Cargo with the arguments that build and run it. It runs in the folder of the user.
-    pub(crate) fn command(self) -> Command {
-        let mut command = Command::new(workspace::cargo().get_program());
-        command.args(["run", "--quiet", "--locked", "--release", "--manifest-path"]);
-        let (package, task) = self.words();
-        command.arg(workspace::root().join("Cargo.toml"));
-        command.args(["--package", package, "--"]).args(task);
-        command
+    /// Builds it, with the features that the whole workspace has: nothing is then built for it alone. It runs in the
+    /// folder of the user.
+    pub(crate) fn built(self) -> anyhow::Result<Command> {
+        let (name, task) = self.words();
+        let mut cargo = workspace::cargo();
+        cargo.args(["build", "--quiet", "--locked", "--release", "--workspace"]);
+        workspace::run(cargo.args(["--bin", name]))?;
+        let built = workspace::root().join(workspace::target_dir());
+        let mut command = Command::new(built.join("release").join(name));
+        command.args(task);
+        Ok(command)
     }
 }
 
@@ -93,8 +96,9 @@ pub(crate) fn start(program: Program, words: &Words, consent: Consent) -> anyhow
             eprintln!("note: {error:#}");
         }
     }
-    let error = program.command().args(&words.words).exec();
-    Err(error).context("start cargo")
+    let mut command = program.built()?;
+    let error = command.args(&words.words).exec();
+    Err(error).with_context(|| format!("start {}", command.get_program().display()))
 }
 
 /// `cargo xtask eval`: the model, or with `--live` real programs.

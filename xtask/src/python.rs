@@ -6,13 +6,13 @@ use crate::environment;
 use crate::task_dist::{Use, tarball, wheel};
 use crate::workspace::{self, output};
 
-/// What runs the tests of the Python package, of the examples and of the pages, with a wheel of what cargo builds for tests.
+/// What runs the tests of the Python package, of the examples and of the pages, with a wheel of what cargo builds for users.
 pub(crate) fn tests() -> anyhow::Result<Command> {
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--quiet", "--locked"]);
+    cargo.args(["build", "--quiet", "--locked", "--release"]);
     output(&mut cargo)?;
     let target = std::path::absolute(workspace::target_dir())?;
-    let (built, out) = (target.join("debug"), target.join("python"));
+    let (built, out) = (target.join("release"), target.join("python"));
     let wheel = wheel::pack(&built, Use::Tests, &out)?;
     let tarball = tarball::pack(&built, Use::Tests, &out)?;
     let environment = environment::with("requirements-tests.txt")?;

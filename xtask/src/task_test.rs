@@ -182,7 +182,11 @@ impl Stage {
             }
             // The workspace's default members are the product.
             Self::Tests if quick => command.args(["test", "--locked", "--no-fail-fast"]),
-            Self::Tests => command.args(["test", "--locked", "--no-fail-fast", "--workspace"]),
+            // As the guest and the Python package have it, so that it is built once.
+            Self::Tests => {
+                command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
+                command.arg("--release")
+            }
             Self::Python => {
                 command = python::tests()?;
                 &mut command
@@ -197,11 +201,11 @@ impl Stage {
                 command.args(["build", "docs/book"])
             }
             Self::Conformance => {
-                command = Program::Conformance.command();
+                command = Program::Conformance.built()?;
                 command.arg("--short")
             }
             Self::Guest => {
-                command = Program::Vm.command();
+                command = Program::Vm.built()?;
                 command.arg("test")
             }
         };

@@ -25,21 +25,21 @@ fn write_program(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What cargo made of the library for programs; the programs of mapper are replaced by others.
+/// What cargo made of the library for programs, with all of the product, as other tests have it built; the programs of mapper
+/// are replaced by others.
 fn built() -> tempfile::TempDir {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(checkout());
-    cargo.args(["build", "--quiet", "--locked"]);
-    succeed(cargo.args(["--package", "mapper-client-c"]));
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| checkout().join("target"), PathBuf::from);
+    let profile = if cfg!(debug_assertions) {
+        "dev"
+    } else {
+        "release"
+    };
+    succeed(cargo.args(["build", "--quiet", "--locked", "--profile", profile]));
+    let built = Path::new(XTASK).parent().unwrap();
     let folder = tempfile::tempdir().unwrap();
     for library in ["libmapper.so", "libmapper.a"] {
-        fs::copy(
-            target.join("debug").join(library),
-            folder.path().join(library),
-        )
-        .unwrap();
+        fs::copy(built.join(library), folder.path().join(library)).unwrap();
     }
     fs::write(folder.path().join("libmapper_omp.so"), "shim").unwrap();
     for program in ["mapper", "mapperd", "mapper-launch", "mapperctl"] {

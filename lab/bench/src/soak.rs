@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::build::build_mapper;
 use crate::build::workloads::compile_probe;
-use crate::build::{Profile, build_mapper};
 use crate::data::{Ending, FigureExperiment, LoadProgram};
 use crate::evaluate::results::of_figures;
 use crate::probe::process;
@@ -76,7 +76,7 @@ impl Holding {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let experiment = FigureExperiment::find("soak")?;
-    let bin = build_mapper(Profile::Release)?;
+    let bin = build_mapper()?;
     let crowd = compile_probe("crowd")?;
     let daemon = PrivateDaemon::start(&bin, &["--interval", "20ms", "--counters", &args.counters])?;
     let begun = Instant::now();

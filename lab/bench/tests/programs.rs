@@ -198,10 +198,7 @@ fn a_program_notices_when_a_part_of_its_work_is_left_out() {
 #[test]
 fn programs_that_speak_to_mapper_run_without_it() {
     let folder = tempfile::tempdir().unwrap();
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--quiet", "--locked"]);
-    assert!(cargo.status().unwrap().success());
-    let libmapper = workspace::target_dir().join("debug/libmapper.a");
+    let libmapper = workspace::build_product().unwrap().join("libmapper.a");
     let headers = workspace::root().join("crates/client-c/include");
     let options = [
         "-pthread",

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Parser as _;
 
 use judge::{Case, Judge};
@@ -249,14 +249,8 @@ fn check(args: &Args, interrupt: Interrupt) -> anyhow::Result<Report> {
 
 /// Builds the shim of this checkout.
 fn build_shim() -> anyhow::Result<PathBuf> {
-    let status = workspace::cargo()
-        .args(["build", "--quiet", "--locked"])
-        .status()
-        .context("start cargo")?;
-    let shim = workspace::target_dir().join("debug/libmapper_omp.so");
-    if !status.success() || !shim.exists() {
-        bail!("the shim {} could not be built; see above", shim.display());
-    }
+    let shim = workspace::build_product()?.join("libmapper_omp.so");
+    ensure!(shim.exists(), "cargo built no {}", shim.display());
     Ok(shim)
 }
 

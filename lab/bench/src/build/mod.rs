@@ -12,46 +12,19 @@ use anyhow::{Context as _, ensure};
 
 use mapper_report::workspace;
 
-#[derive(Clone, Copy)]
-pub(crate) enum Profile {
-    Release,
-    /// For tests, which need no speed.
-    #[cfg(test)]
-    Debug,
-}
-
 /// Builds mapper; gives the folder that the binaries are in.
-pub(crate) fn build_mapper(profile: Profile) -> anyhow::Result<PathBuf> {
-    build(
-        profile,
-        &["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"],
-    )
+pub(crate) fn build_mapper() -> anyhow::Result<PathBuf> {
+    build(&["mapperd", "mapper-launch", "mapperctl", "libmapper_omp.so"])
 }
 
 /// Builds `libmapper.a`; gives the folder that it is in.
-pub(crate) fn build_libmapper(profile: Profile) -> anyhow::Result<PathBuf> {
-    build(profile, &["libmapper.a"])
+pub(crate) fn build_libmapper() -> anyhow::Result<PathBuf> {
+    build(&["libmapper.a"])
 }
 
-/// Has cargo build the product; gives the folder that these files of it are in.
-fn build(profile: Profile, files: &[&str]) -> anyhow::Result<PathBuf> {
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--quiet", "--locked"]);
-    let folder = match profile {
-        Profile::Release => {
-            cargo.arg("--release");
-            "release"
-        }
-        #[cfg(test)]
-        Profile::Debug => "debug",
-    };
-    let status = cargo.status().context("start cargo")?;
-    let is_built = status.success();
-    ensure!(
-        is_built,
-        "cargo could not build mapper; see its messages above"
-    );
-    let folder = workspace::target_dir().join(folder);
+/// Builds the product; gives the folder that these files of it are in.
+fn build(files: &[&str]) -> anyhow::Result<PathBuf> {
+    let folder = workspace::build_product()?;
     for built in files.iter().map(|name| folder.join(name)) {
         ensure!(built.exists(), "cargo built no {}", built.display());
     }

@@ -10,7 +10,7 @@ use mapper_report::progress::Progress;
 
 use crate::build::dlb::Loaded;
 use crate::build::workloads::Workloads;
-use crate::build::{Profile, build_libmapper, build_mapper, python};
+use crate::build::{build_libmapper, build_mapper, python};
 use crate::data::{Experiment, Manager, Mix, Program, Threads, once_each};
 use crate::evaluate::results::of_runs;
 use crate::machine::Machine;
@@ -39,20 +39,16 @@ pub(crate) fn run(prepared: Result<Prepared>) -> Result<()> {
     } = prepared?;
     let interrupt = Interrupt::on_signals()?;
     let missed = experiment.missed;
-    let (results, ended) = measured(experiment, Profile::Release, &interrupt)?;
+    let (results, ended) = measured(experiment, &interrupt)?;
     let out = &mut std::io::stdout().lock();
     publish(outputs, &results, ended, missed, out)
 }
 
 /// Builds, calibrates and runs everything; gives what came out and how it ended.
-fn measured(
-    mut experiment: Experiment,
-    profile: Profile,
-    interrupt: &Interrupt,
-) -> Result<(Results, Ended)> {
+fn measured(mut experiment: Experiment, interrupt: &Interrupt) -> Result<(Results, Ended)> {
     eprintln!("building mapper and the programs");
     let policies = policies(&experiment);
-    let mapper = (!policies.is_empty()).then(|| build_mapper(profile));
+    let mapper = (!policies.is_empty()).then(build_mapper);
     let mapper = mapper.transpose()?;
     let mut not_measured = Vec::new();
     let needs_python = experiment.has_threads(Threads::Python);
@@ -68,7 +64,7 @@ fn measured(
         None
     });
     let needs_libmapper = experiment.has_threads(Threads::Client);
-    let libmapper = needs_libmapper.then(|| build_libmapper(profile));
+    let libmapper = needs_libmapper.then(build_libmapper);
     let version = python.as_deref().and_then(python::version);
 
     let cpus = by_nearness(&allowed_cpus()?, place_of);
@@ -247,7 +243,7 @@ mod tests {
         live.method.repetitions = NonZero::<usize>::MIN;
         live.method.work_s = 0.3;
         live.method.timelines = true;
-        let outcome = measured(live, Profile::Debug, &Interrupt::default());
+        let outcome = measured(live, &Interrupt::default());
         let (results, ended) = outcome.unwrap();
         assert!(matches!(ended, Ended::Done), "{ended:?}");
         let bad = (results.wrong_results, results.left_out);

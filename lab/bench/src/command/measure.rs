@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 
+use crate::build::build_mapper;
 use crate::build::workloads::compile_probe;
-use crate::build::{Profile, build_mapper};
 use crate::data::{ExpectedFigure, FigureExperiment};
 use crate::evaluate::results::of_figures;
 use crate::probe::{crowd, lending, overhead, resize};
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let experiment = FigureExperiment::find("measure")?;
     let outputs = Outputs::claim([(JSON, args.json.clone())])?;
     let begun = Instant::now();
-    let bin = build_mapper(Profile::Release)?;
+    let bin = build_mapper()?;
     let mut figures = Vec::new();
     for &what in What::value_variants() {
         // Not every machine has hardware counters: they are measured only when asked for by name.
