@@ -15,17 +15,6 @@ use super::machine::{Machine, STARTED_AGAIN};
 use super::scratch::Scratch;
 use mapper_report::workspace;
 
-/// The packages whose release builds go into the guest.
-const PACKAGES: [&str; 7] = [
-    "mapperd",
-    "mapper-launch",
-    "mapperctl",
-    "mapper",
-    "mapper-omp-shim",
-    "mapper-client-c",
-    "mapper-guest-tests",
-];
-
 /// The test programs: source, compiler, mode and installed name. All are linked with `libmapper`.
 const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ("tick.c", "gcc", "755", "tick-libgomp"),
@@ -70,7 +59,7 @@ pub(crate) fn run_guest_tests(
     chosen: &Chosen,
     mut on_line: impl FnMut(&str),
 ) -> Result<Report> {
-    let image = image::ensure(false)?;
+    let image = image::ensure(&machine.kernel, false)?;
     let payload = staged(chosen)?;
     let mut report = Report::default();
     let started = Instant::now();
@@ -137,11 +126,7 @@ fn pack(built: &Path, revision: &str, out: &Path) -> Result<PathBuf> {
 /// The folder that goes into the guest.
 fn staged(chosen: &Chosen) -> Result<Scratch> {
     let payload = Scratch::create("payload")?;
-    let mut build = workspace::cargo();
-    build.args(["build", "--release", "--locked", "--quiet"]);
-    build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    output(&mut build)?;
-    let target = workspace::target_dir().join("release");
+    let target = workspace::build_product()?;
     let packages = payload.file("packages");
     for (revision, name) in [("1", "first.deb"), ("2", "next.deb")] {
         let package = pack(&target, revision, &packages)?;
@@ -149,8 +134,8 @@ fn staged(chosen: &Chosen) -> Result<Scratch> {
             .with_context(|| format!("rename {}", package.display()))?;
     }
     let installed = payload.file("tree/usr/lib/mapper-tests");
-    let tests = "guest-tests";
-    install(&target.join(tests), &installed.join(tests), "755")?;
+    let tests = workspace::build_program("guest-tests")?;
+    install(&tests, &installed.join("guest-tests"), "755")?;
     for (name, built) in built_daemon_tests()? {
         install(&built, &installed.join(name), "755")?;
     }
@@ -191,11 +176,11 @@ fn staged(chosen: &Chosen) -> Result<Scratch> {
     Ok(payload)
 }
 
-/// Builds those tests; each with its program.
+/// Builds those tests; each with its program. Of the whole workspace, as they are built for all tests.
 fn built_daemon_tests() -> Result<Vec<(&'static str, PathBuf)>> {
     let mut build = workspace::cargo();
     build.args(["test", "--release", "--locked", "--no-run", "--quiet"]);
-    build.args(["--package", "mapperd", "--message-format", "json"]);
+    build.args(["--workspace", "--message-format", "json"]);
     build.args(DAEMON_TESTS.iter().flat_map(|test| ["--test", test]));
     let messages = output(&mut build)?;
     let built = |test: &&str| {

@@ -25,17 +25,23 @@ const RECIPE: [(&str, &str); 4] = [
 
 /// The guest's packages beyond Debian's essential ones, without clang's OpenMP runtime: its name contains the version, and it is
 /// added as the host has it.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 21] = [
     "busybox-static",
     "criu",
+    "crun",
     "dbus",
     "hwloc-nox",
     "kmod",
     "libgomp1",
     "libhwloc15",
     "libudev1",
+    "munge",
     "numactl",
+    "podman",
     "procps",
+    "slurm-client",
+    "slurmctld",
+    "slurmd",
     "strace",
     "systemd",
     "systemd-sysv",
@@ -51,9 +57,18 @@ pub(super) fn disk(image: &Path) -> PathBuf {
     image.join("disk.img")
 }
 
+/// Which kernel the guest has; the comments of its fields are help.
+#[derive(clap::Args, Clone, Default)]
+pub(crate) struct Kernel {
+    /// Take the kernel of this suite of Debian, such as trixie-backports [default: backports of this machine's release,
+    /// or the release itself].
+    #[arg(long = "kernel", value_name = "SUITE")]
+    suite: Option<String>,
+}
+
 /// The folder with the image for the present recipe; made if there is none, or `fresh`.
-pub(super) fn ensure(fresh: bool) -> Result<PathBuf> {
-    let inputs = Inputs::of_this_host()?;
+pub(super) fn ensure(kernel: &Kernel, fresh: bool) -> Result<PathBuf> {
+    let inputs = Inputs::of_this_host(kernel)?;
     let image = folder().join(format!("image-{:016x}", inputs.key()));
     if fresh && image.exists() {
         fs::remove_dir_all(&image).with_context(|| format!("remove {}", image.display()))?;
@@ -69,12 +84,15 @@ pub(super) fn ensure(fresh: bool) -> Result<PathBuf> {
 struct Inputs {
     codename: String,
     sources: Vec<String>,
-    backports: String,
+    /// The source that has the kernel.
+    kernel: String,
+    /// Whether that source was asked for.
+    kernel_wanted: bool,
     packages: Vec<String>,
 }
 
 impl Inputs {
-    fn of_this_host() -> Result<Self> {
+    fn of_this_host(kernel: &Kernel) -> Result<Self> {
         let sources = apt_sources()?;
         let main = sources.iter().find(|[_, codename]| !codename.contains('-'));
         let Some([uri, codename]) = main else {
@@ -85,9 +103,12 @@ impl Inputs {
         };
         let mut packages: Vec<String> = PACKAGES.map(str::to_owned).into();
         packages.extend(installed_libomp()?);
+        let backports = || format!("{codename}-backports");
+        let suite = kernel.suite.clone().unwrap_or_else(backports);
         Ok(Self {
             codename: codename.clone(),
-            backports: format!("deb {uri} {codename}-backports main"),
+            kernel: format!("deb {uri} {suite} main"),
+            kernel_wanted: kernel.suite.is_some(),
             sources: sources
                 .iter()
                 .map(|[uri, codename]| format!("deb {uri} {codename} main"))
@@ -167,7 +188,11 @@ fn build_in(work: &Path, recipe: &Path, inputs: &Inputs) -> Result<()> {
             recipe.display()
         ))
         .env("MAPPER_VM_RECIPE", recipe)
-        .env("MAPPER_VM_BACKPORTS", &inputs.backports)
+        .env("MAPPER_VM_KERNEL", &inputs.kernel)
+        .env(
+            "MAPPER_VM_KERNEL_WANTED",
+            ["", "1"][usize::from(inputs.kernel_wanted)],
+        )
         .arg(&inputs.codename)
         .arg(&archive)
         .args(&inputs.sources);

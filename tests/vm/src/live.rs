@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::image::{self, output, write};
+use super::image::{self, Kernel, output, write};
 use super::machine::{Accelerator, Dilation, Line, Machine, STARTED_AGAIN};
 use super::scratch::Scratch;
 use super::sockets::Sockets;
@@ -28,15 +28,6 @@ mod record;
 use plan::{Catalogue, Setting};
 use record::{RUN_BEGINS, RUN_ENDS, Records};
 
-/// The packages whose release builds go into the guest.
-const PACKAGES: [&str; 6] = [
-    "mapperd",
-    "mapper-launch",
-    "mapperctl",
-    "mapper",
-    "mapper-omp-shim",
-    "mapper-client-c",
-];
 const PROGRAMS: [&str; 3] = ["kernel", "stages", "service"];
 const PLAN: &str = "plan.json";
 const RECORDS: &str = "records.json";
@@ -90,6 +81,8 @@ pub(super) struct Live {
     /// How many times slower than the host's the guest's clock runs.
     #[arg(long, value_name = "auto|TIMES", default_value_t = Dilation::Auto)]
     dilate: Dilation,
+    #[command(flatten)]
+    kernel: Kernel,
     /// Write all samples and what mapper said at each.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -141,7 +134,6 @@ impl Live {
     pub(super) fn run(&self) -> Result<()> {
         let mut plan = Catalogue::read()?.plan(&self.mix, &self.settings(), self.seconds)?;
         plan.unchecked = self.invalid;
-        let image = image::ensure(false)?;
         let payload = staged(&serde_json::to_string(&plan)?)?;
         let count = plan.runs.len() as u64;
         let machine = Machine {
@@ -149,7 +141,9 @@ impl Live {
             timeout: BEFORE_RUNS_S + count * (u64::from(self.seconds) + BETWEEN_RUNS_S),
             accel: Accelerator::Tcg,
             dilate: Some(self.dilate),
+            kernel: self.kernel.clone(),
         };
+        let image = image::ensure(&machine.kernel, false)?;
         let results = Scratch::create("results")?;
         let mut shares = HostShares::default();
         let status = machine.run(&image, payload.path(), Some(results.path()), |line| {
@@ -222,10 +216,7 @@ impl HostShares {
 /// The folder that goes into the guest.
 fn staged(plan: &str) -> Result<Scratch> {
     let payload = Scratch::create("payload")?;
-    let mut build = workspace::cargo();
-    build.args(["build", "--release", "--locked", "--quiet"]);
-    output(build.args(PACKAGES.iter().flat_map(|package| ["--package", package])))?;
-    let built = workspace::target_dir().join("release");
+    let built = workspace::build_product()?;
     let mut install = workspace::cargo();
     install
         .args(["xtask", "install", "--prefix", "/usr", "--built"])

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::unistd::Pid;
 
-use super::image::{disk, output};
+use super::image::{Kernel, disk, output};
 use super::scratch::{Scratch, folder};
 use super::sockets::Sockets;
 
@@ -68,6 +68,8 @@ pub(crate) struct Machine {
     /// processors than the host. Emulation only.
     #[arg(long, value_name = "auto|TIMES")]
     pub(super) dilate: Option<Dilation>,
+    #[command(flatten)]
+    pub(super) kernel: Kernel,
 }
 
 /// A line of the payload's output.

@@ -25,6 +25,7 @@ mod scratch;
 mod sockets;
 
 use guest_tests::{Chosen, run_guest_tests};
+use image::Kernel;
 use live::{InGuest, Live};
 use machine::{Line, Machine};
 use scratch::folder;
@@ -44,6 +45,8 @@ enum Action {
         /// Make it anew, with today's packages.
         #[arg(long)]
         fresh: bool,
+        #[command(flatten)]
+        kernel: Kernel,
     },
     /// Runs a folder with a `run.sh` in it as root in the guest; its exit status is returned.
     Run {
@@ -74,11 +77,11 @@ fn main() -> std::process::ExitCode {
 
 fn run(args: &Args) -> Result<()> {
     match &args.action {
-        Action::Build { fresh } => {
-            println!("{}", image::ensure(*fresh)?.display());
+        Action::Build { fresh, kernel } => {
+            println!("{}", image::ensure(kernel, *fresh)?.display());
         }
         Action::Run { machine, payload } => {
-            let image = image::ensure(false)?;
+            let image = image::ensure(&machine.kernel, false)?;
             let started = Instant::now();
             let show = |line: &Line<'_>| println!("{}", line.text);
             let status = machine.run(&image, payload, None, show)?;

@@ -3,39 +3,42 @@
 #
 # Adds the kernel, the initrd, two unprivileged users and the one unit that runs the payload, and
 # switches off what a throw-away test machine does not need. Everything it needs from the outside
-# comes in through MAPPER_VM_RECIPE (the folder this script lies in) and MAPPER_VM_BACKPORTS (an
-# apt source line for a newer kernel, may be empty).
+# comes in through MAPPER_VM_RECIPE (the folder this script lies in), MAPPER_VM_KERNEL (an apt source
+# line with the kernel) and MAPPER_VM_KERNEL_WANTED (not empty: without that suite there is no image).
 set -eu
 root=$1
 
 # ---- kernel -------------------------------------------------------------------------------
-# The package is unpacked, not installed: installing it would pull in initramfs-tools and build a
+# Its packages are unpacked, not installed: installing them would pull in initramfs-tools and build a
 # large initrd, which takes longer than all the rest and is not used.
-kernel_package() {
-    chroot "$root" apt-cache ${1:+-t "$1"} depends linux-image-cloud-amd64 2>/dev/null |
-        sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1
+depends() {
+    chroot "$root" apt-cache "$@" | sed -n 's/.*Depends: \(linux-[a-z]*-[0-9][^ ]*\)$/\1/p'
 }
-package=
-if [ -n "${MAPPER_VM_BACKPORTS:-}" ]; then
-    echo "$MAPPER_VM_BACKPORTS" >"$root/etc/apt/sources.list.d/backports.list"
-    suite=$(echo "$MAPPER_VM_BACKPORTS" | awk '{print $3}')
-    if chroot "$root" apt-get -qq update; then
-        package=$(kernel_package "$suite")
-    else
-        echo "no backports to be had: the stock kernel is taken" >&2
-        rm "$root/etc/apt/sources.list.d/backports.list"
-        chroot "$root" apt-get -qq update
-    fi
+suite=$(echo "$MAPPER_VM_KERNEL" | awk '{print $3}')
+echo "$MAPPER_VM_KERNEL" >"$root/etc/apt/sources.list.d/kernel.list"
+if ! chroot "$root" apt-get -qq update || ! depends -t "$suite" depends linux-image-cloud-amd64 | grep -q .; then
+    [ -z "$MAPPER_VM_KERNEL_WANTED" ] || { echo "no cloud kernel in $suite" >&2; exit 1; }
+    echo "no kernel from $suite to be had: the stock kernel is taken" >&2
+    rm "$root/etc/apt/sources.list.d/kernel.list"
+    chroot "$root" apt-get -qq update
+    suite=
 fi
-[ -n "$package" ] || package=$(kernel_package "")
+package=$(depends ${suite:+-t "$suite"} depends linux-image-cloud-amd64 | grep ^linux-image- | head -n 1)
 [ -n "$package" ] || { echo "no cloud kernel in the apt sources" >&2; exit 1; }
+# Since Linux 7.3 this package is empty and depends on those of the kernel and its modules.
+parts=$(depends depends "$package")
 # Not `dpkg-deb -x`, which would put a folder in the place of the link /lib.
-chroot "$root" sh -c "cd /tmp && apt-get -qq download $package &&
-    dpkg-deb --fsys-tarfile $package*.deb | tar -x -C / --keep-directory-symlink &&
-    rm $package*.deb"
+chroot "$root" sh -ec 'cd /tmp
+    apt-get -qq download "$@"
+    for part in *.deb; do
+        dpkg-deb --fsys-tarfile "$part" | tar -x -C / --keep-directory-symlink
+        rm "$part"
+    done' sh "$package" $parts
 version=${package#linux-image-}
 version=${version%-unsigned}
 chroot "$root" depmod "$version"
+# Since 7.3 it lies with its modules.
+[ -e "$root/boot/vmlinuz-$version" ] || mv "$root/usr/lib/modules/$version/vmlinuz" "$root/boot/vmlinuz-$version"
 mv "$root/boot/vmlinuz-$version" "$root/boot/vmlinuz"
 echo "$version" >"$root/boot/version"
 
