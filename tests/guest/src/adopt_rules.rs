@@ -21,10 +21,10 @@ const RESTARTS: u32 = 5;
 const SOON: Duration = Duration::from_secs(10);
 
 /// Rules in the configuration that the daemon has; taken out again with this.
-struct Rules(String);
+pub(crate) struct Rules(String);
 
 impl Rules {
-    fn add(rules: &str) -> Result<Self> {
+    pub(crate) fn add(rules: &str) -> Result<Self> {
         let before = fs::read_to_string(CONFIGURATION).context("read the configuration")?;
         fs::write(CONFIGURATION, format!("{before}\n{rules}"))?;
         let added = Self(before);

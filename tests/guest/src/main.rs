@@ -17,6 +17,7 @@ mod adopting;
 mod application;
 mod checkpoint;
 mod confinement;
+mod containers;
 mod daemon;
 mod daemons_tests;
 mod drop_in;
@@ -28,6 +29,7 @@ mod package;
 mod partitions;
 mod permissions;
 mod service;
+mod slurm;
 mod soak;
 mod stress;
 mod surroundings;
@@ -94,6 +96,8 @@ const TESTS: &[Test] = tests![
     adopting::memory_of_an_adopted_unit_follows_its_cpus_through_systemd,
     adopting::what_lost_its_state_is_roots_to_release_and_stays_released,
     adopt_rules::what_a_rule_names_is_adopted_at_every_start_until_it_is_released,
+    slurm::jobs_of_slurm_that_share_a_node_have_cpus_of_their_own,
+    containers::containers_have_cpus_of_their_own_until_they_end,
     partitions::without_the_drop_in_isolation_is_refused_and_names_it,
     partitions::an_isolated_application_has_its_cpus_to_itself_until_it_ends,
     partitions::isolation_outlives_a_crash_and_ends_with_a_stop,

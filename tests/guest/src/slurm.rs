@@ -1,0 +1,203 @@
+//! Jobs of Slurm that share a node, adopted by a rule.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use mapper_model::CpuSet;
+
+use crate::adopt_rules::Rules;
+use crate::adopting::kill_daemon;
+use crate::daemon::{output_of, status, systemctl};
+use crate::drop_in::DropIn;
+use crate::kernel::{effective_cpus, groups_below, online_cpus, wait_for, wait_long_for};
+use crate::users::User;
+
+const CONFIGURATION: &str = "/etc/slurm/slurm.conf";
+
+/// As of a site whose jobs share nodes: several may have the same CPUs.
+const SITE: &str = "\
+ClusterName=guest
+SlurmctldHost=mapper-guest(192.0.2.1)
+SlurmUser=root
+SlurmctldPidFile=/run/slurm-of-test/slurmctld.pid
+SlurmdPidFile=/run/slurm-of-test/slurmd.pid
+StateSaveLocation=/run/slurm-of-test/state
+SlurmdSpoolDir=/run/slurm-of-test/spool
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
+JobAcctGatherType=jobacct_gather/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+PartitionName=shared Nodes=mapper-guest Default=YES OverSubscribe=FORCE:4 State=UP
+";
+
+/// As the book has it.
+const RULE: &str = "[[adopt]]\ncgroup = \"/system.slice/*slurmstepd.scope/job_*\"\nqos = 0.8\n";
+
+/// Of the node and the controller.
+const ADDRESS: &str = "192.0.2.1";
+
+const JOBS: &str = "/sys/fs/cgroup/system.slice/mapper-guest_slurmstepd.scope";
+
+const PROGRAM: &str = "/usr/lib/mapper-tests/tick-libgomp";
+
+/// What it takes to start a step or to end one where processors are emulated.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A controller and a node, this machine. They end with it.
+struct Slurm;
+
+impl Slurm {
+    fn start() -> Result<Self> {
+        fs::create_dir_all("/etc/slurm")?;
+        let node = format!(
+            "NodeName=mapper-guest NodeAddr={ADDRESS} CPUs={}\n",
+            online_cpus()?.len()
+        );
+        fs::write("/etc/slurm/cgroup.conf", "ConstrainCores=yes\n")?;
+        fs::write(CONFIGURATION, format!("{SITE}{node}"))?;
+        let slurm = Self;
+        fs::create_dir_all("/run/slurm-of-test/state")?;
+        fs::create_dir_all("/run/slurm-of-test/spool")?;
+        // Slurm takes no address where the machine has none but the loopback's.
+        asked("busybox", &["ip", "address", "add", ADDRESS, "dev", "lo"])?;
+        for unit in ["munge", "slurmctld", "slurmd"] {
+            systemctl(&["start", unit])?;
+        }
+        wait_long_for(PATIENCE, "the node", || {
+            let state = asked("sinfo", &["--noheader", "--format=%t"])?;
+            ensure!(state.trim() == "idle", "it is {state}");
+            Ok(())
+        })?;
+        Ok(slurm)
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        let _ = asked("scancel", &["--user=alice"]);
+        let _ = asked("scancel", &["--user=bob"]);
+        let _ = wait_for("the jobs to end", || {
+            ensure!(jobs()?.is_empty(), "some are left");
+            Ok(())
+        });
+        for unit in [
+            "slurmd",
+            "slurmctld",
+            "munge",
+            "mapper-guest_slurmstepd.scope",
+        ] {
+            let _ = systemctl(&["stop", unit]);
+        }
+        let _ = asked("busybox", &["ip", "address", "del", ADDRESS, "dev", "lo"]);
+        for place in ["/etc/slurm", "/run/slurm-of-test"] {
+            let _ = fs::remove_dir_all(place);
+        }
+    }
+}
+
+fn asked(program: &str, arguments: &[&str]) -> Result<String> {
+    output_of(User::Root.command(program)?.args(arguments))
+}
+
+/// The groups of jobs that run.
+fn jobs() -> Result<Vec<PathBuf>> {
+    match Path::new(JOBS).exists() {
+        true => {
+            let mut groups = groups_below(Path::new(JOBS))?;
+            groups.retain(|group| group.file_name().is_some_and(|name| name != "system"));
+            Ok(groups)
+        }
+        false => Ok(Vec::new()),
+    }
+}
+
+/// A job that asks for all CPUs of the node.
+struct Job(String);
+
+impl Job {
+    fn submit(user: User, work: &str) -> Result<Self> {
+        let cpus = format!("--cpus-per-task={}", online_cpus()?.len());
+        let wrap = format!("--wrap={work}");
+        let words = ["--parsable", "--chdir=/tmp", "--output=/dev/null", &cpus];
+        let number = output_of(user.command("sbatch")?.args(words).arg(wrap))?;
+        Ok(Self(number.trim().to_owned()))
+    }
+
+    fn group(&self) -> PathBuf {
+        Path::new(JOBS).join(format!("job_{}", self.0))
+    }
+
+    /// Waits until it is managed; gives its CPUs.
+    fn adopted(&self) -> Result<CpuSet> {
+        let cgroup = format!("/system.slice/mapper-guest_slurmstepd.scope/job_{}", self.0);
+        wait_long_for(PATIENCE, "the job's adoption", || {
+            let status = status()?;
+            let apps = status["apps"].as_array().context("no applications")?;
+            let app = apps.iter().find(|app| app["adopted"]["cgroup"] == cgroup);
+            let app = app.with_context(|| format!("no {cgroup}: {status}"))?;
+            ensure!(app["qos"] == 0.8, "{app}");
+            effective_cpus(&self.group())
+        })
+    }
+
+    fn state(&self) -> Result<String> {
+        let said = asked("scontrol", &["show", "job", &self.0])?;
+        let mut words = said.split_whitespace();
+        let state = words.find_map(|word| word.strip_prefix("JobState="));
+        let state = state.with_context(|| format!("scontrol said {said}"))?;
+        let exit = words.find_map(|word| word.strip_prefix("ExitCode="));
+        Ok(format!("{state} {}", exit.unwrap_or_default()))
+    }
+
+    fn ends_as(&self, wanted: &str) -> Result<()> {
+        wait_long_for(PATIENCE, "the job's end", || {
+            let state = self.state()?;
+            ensure!(state == wanted, "it is {state}, and not {wanted}");
+            Ok(())
+        })
+    }
+}
+
+pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result<()> {
+    let _allowed = DropIn::for_adopting()?;
+    let _rules = Rules::add(RULE)?;
+    let _slurm = Slurm::start()?;
+    let long = Job::submit(User::Alice, PROGRAM)?;
+    let all = online_cpus()?;
+    let alone = long.adopted()?;
+    ensure!(alone == all, "alone it has {alone} of {all}");
+    let short = Job::submit(User::Bob, &format!("srun --overlap {PROGRAM} 100"))?;
+    short.adopted()?;
+    let apart = || {
+        let (mine, theirs) = (
+            effective_cpus(&long.group())?,
+            effective_cpus(&short.group())?,
+        );
+        ensure!(mine.is_disjoint(&theirs), "{mine} and {theirs} overlap");
+        Ok(())
+    };
+    wait_for("CPUs of their own", apart)?;
+    kill_daemon()?;
+    wait_for("CPUs of their own under the next daemon", apart)?;
+    short.ends_as("COMPLETED 0:0")?;
+    wait_for("all CPUs", || {
+        let cpus = effective_cpus(&long.group())?;
+        ensure!(cpus == all, "it has {cpus}");
+        Ok(())
+    })?;
+    asked("scancel", &[&long.0])?;
+    long.ends_as("CANCELLED 0:15")?;
+    wait_for("nothing to be left over", || {
+        let (left, status) = (jobs()?, status()?);
+        ensure!(left.is_empty(), "{left:?}");
+        ensure!(
+            status["apps"].as_array().is_some_and(Vec::is_empty),
+            "{status}"
+        );
+        Ok(())
+    })
+}
