@@ -208,6 +208,7 @@ impl Folders {
     /// A text, `mapper.pc` or the daemon's unit, with the folders filled in.
     fn fill(&self, text: &str) -> String {
         let bin = format!("{}/bin/", self.prefix.display());
+        let libexec = format!("{}/libexec/", self.prefix.display());
         let config = self.sysconf.join(CONFIGURATION.1);
         // The daemon looks into /etc by itself.
         let options = match self.sysconf == Path::new("/etc") {
@@ -221,7 +222,10 @@ impl Folders {
         let filled = lines.map(|line| match line.split_once('=') {
             Some(("prefix", _)) => format!("prefix={}\n", self.prefix.display()),
             Some(("libdir", _)) => format!("libdir={}\n", self.lib.display()),
-            _ => line.replace("/usr/bin/", &bin).replace(daemon, &started) + "\n",
+            _ => {
+                let line = line.replace("/usr/libexec/", &libexec);
+                line.replace("/usr/bin/", &bin).replace(daemon, &started) + "\n"
+            }
         });
         filled.collect()
     }

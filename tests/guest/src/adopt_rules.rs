@@ -31,6 +31,21 @@ impl Rules {
         systemctl(&["reload", UNIT])?;
         Ok(added)
     }
+
+    /// The rules that a page of the book shows, each in its indented block.
+    pub(crate) fn of_book(page: &str) -> Result<Self> {
+        let mut rules = String::new();
+        let mut is_rule = false;
+        for line in page.lines() {
+            let shown = line.strip_prefix("    ").map(str::trim);
+            is_rule = shown.is_some_and(|shown| is_rule || shown.starts_with("[[adopt]]"));
+            if let Some(shown) = shown.filter(|_| is_rule) {
+                rules += &format!("{shown}\n");
+            }
+        }
+        ensure!(!rules.is_empty(), "the page shows no rule");
+        Self::add(&rules)
+    }
 }
 
 impl Drop for Rules {

@@ -3,20 +3,24 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::adopt_rules::Rules;
 use crate::adopting::kill_daemon;
-use crate::daemon::{output_of, status};
+use crate::daemon::{output_of, status, status_of};
 use crate::drop_in::DropIn;
 use crate::kernel::{effective_cpus, every_thread_obeys, group_of, online_cpus, wait_for};
 use crate::users::User;
 
-/// As the book has it.
-const RULE: &str = "[[adopt]]\ncgroup = \"/machine.slice/libpod-*.scope/container\"\nqos = 0.8\n";
+const BOOK: &str = include_str!("../../../docs/book/src/operate/containers.md");
 
-/// A container with the programs of this system, and nothing else of it.
+/// What the package has for runtimes, and where they look for it.
+const SHIPPED: &str = "/usr/share/mapper/cdi.json";
+const DEVICES: &str = "/etc/cdi";
+
+/// A container with the programs of this system, and nothing else of it. It ends with this.
 struct Container {
     name: &'static str,
     root: tempfile::TempDir,
@@ -29,7 +33,7 @@ fn podman(arguments: &[&str]) -> Result<String> {
 }
 
 impl Container {
-    fn start(name: &'static str) -> Result<Self> {
+    fn start(name: &'static str, options: &[&str]) -> Result<Self> {
         let root = tempfile::tempdir().context("make a folder")?;
         for folder in ["usr", "proc", "sys", "dev", "tmp", "etc", "run"] {
             fs::create_dir(root.path().join(folder))?;
@@ -41,8 +45,8 @@ impl Container {
         let place = container.root.path().to_str().context("its path")?;
         let words = ["run", "--detach", "--name", name, "--network=none"];
         let program = ["--volume=/usr:/usr:ro", "--rootfs", place];
-        let program = [&program[..], &["/usr/lib/mapper-tests/tick-libgomp"]].concat();
-        podman(&[&words[..], &program].concat())?;
+        let tick = ["/usr/lib/mapper-tests/tick-libgomp"];
+        podman(&[&words[..], options, &program, &tick].concat())?;
         Ok(container)
     }
 
@@ -77,8 +81,11 @@ impl Drop for Container {
 
 pub(crate) fn containers_have_cpus_of_their_own_until_they_end() -> Result<()> {
     let _allowed = DropIn::for_adopting()?;
-    let _rules = Rules::add(RULE)?;
-    let (one, other) = (Container::start("one")?, Container::start("other")?);
+    let _rules = Rules::of_book(BOOK)?;
+    let (one, other) = (
+        Container::start("one", &[])?,
+        Container::start("other", &[])?,
+    );
     let (first, second) = (one.adopted()?, other.adopted()?);
     let apart = || {
         let (mine, theirs) = (effective_cpus(&first)?, effective_cpus(&second)?);
@@ -112,4 +119,36 @@ pub(crate) fn containers_have_cpus_of_their_own_until_they_end() -> Result<()> {
         );
         Ok(())
     })
+}
+
+pub(crate) fn a_container_is_given_its_promise_as_a_device() -> Result<()> {
+    let begun = |promise: &str| {
+        let device = format!("--device=mapper.dev/promise={promise}");
+        let container = Container::start("promised", &[&device])?;
+        let number = podman(&["ps", "--format={{.ID}}"])?;
+        Ok::<_, anyhow::Error>((container, number))
+    };
+    fs::create_dir_all(DEVICES)?;
+    fs::copy(SHIPPED, Path::new(DEVICES).join("mapper.json"))?;
+    let checked = || {
+        // As the package has it installed the daemon adopts nothing.
+        let (container, number) = begun("0.75")?;
+        ensure!(status_of(&number).is_err(), "adopted without the drop-in");
+        let said = output_of(Command::new("journalctl").args(["--no-pager", "-t", "mapper"]))?;
+        ensure!(said.contains("adopt.conf"), "the log says {said}");
+        drop(container);
+        let _allowed = DropIn::for_adopting()?;
+        let (container, number) = begun("0.75")?;
+        let status = status_of(&number)?;
+        ensure!(status["qos"] == 0.75, "{status}");
+        every_thread_obeys(container.pid()?)?;
+        drop(container);
+        wait_for("its end", || {
+            ensure!(status_of(&number).is_err(), "it is managed still");
+            Ok(())
+        })
+    };
+    let checked = checked();
+    fs::remove_dir_all(DEVICES)?;
+    checked
 }

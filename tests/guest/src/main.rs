@@ -98,6 +98,7 @@ const TESTS: &[Test] = tests![
     adopt_rules::what_a_rule_names_is_adopted_at_every_start_until_it_is_released,
     slurm::jobs_of_slurm_that_share_a_node_have_cpus_of_their_own,
     containers::containers_have_cpus_of_their_own_until_they_end,
+    containers::a_container_is_given_its_promise_as_a_device,
     partitions::without_the_drop_in_isolation_is_refused_and_names_it,
     partitions::an_isolated_application_has_its_cpus_to_itself_until_it_ends,
     partitions::isolation_outlives_a_crash_and_ends_with_a_stop,

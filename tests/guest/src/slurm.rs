@@ -34,8 +34,7 @@ SelectTypeParameters=CR_CPU
 PartitionName=shared Nodes=mapper-guest Default=YES OverSubscribe=FORCE:4 State=UP
 ";
 
-/// As the book has it.
-const RULE: &str = "[[adopt]]\ncgroup = \"/system.slice/*slurmstepd.scope/job_*\"\nqos = 0.8\n";
+const BOOK: &str = include_str!("../../../docs/book/src/operate/slurm.md");
 
 /// Of the node and the controller.
 const ADDRESS: &str = "192.0.2.1";
@@ -115,15 +114,20 @@ fn jobs() -> Result<Vec<PathBuf>> {
     }
 }
 
-/// A job that asks for all CPUs of the node.
+/// A job, by its number.
 struct Job(String);
 
 impl Job {
+    /// One that asks for all CPUs of the node.
     fn submit(user: User, work: &str) -> Result<Self> {
         let cpus = format!("--cpus-per-task={}", online_cpus()?.len());
+        Self::submit_with(user, &[&cpus], work)
+    }
+
+    fn submit_with(user: User, options: &[&str], work: &str) -> Result<Self> {
         let wrap = format!("--wrap={work}");
-        let words = ["--parsable", "--chdir=/tmp", "--output=/dev/null", &cpus];
-        let number = output_of(user.command("sbatch")?.args(words).arg(wrap))?;
+        let words = ["--parsable", "--chdir=/tmp", "--output=/dev/null", &wrap];
+        let number = output_of(user.command("sbatch")?.args(words).args(options))?;
         Ok(Self(number.trim().to_owned()))
     }
 
@@ -153,8 +157,8 @@ impl Job {
         Ok(format!("{state} {}", exit.unwrap_or_default()))
     }
 
-    fn ends_as(&self, wanted: &str) -> Result<()> {
-        wait_long_for(PATIENCE, "the job's end", || {
+    fn becomes(&self, wanted: &str) -> Result<()> {
+        wait_long_for(PATIENCE, "the job", || {
             let state = self.state()?;
             ensure!(state == wanted, "it is {state}, and not {wanted}");
             Ok(())
@@ -164,7 +168,7 @@ impl Job {
 
 pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result<()> {
     let _allowed = DropIn::for_adopting()?;
-    let _rules = Rules::add(RULE)?;
+    let _rules = Rules::of_book(BOOK)?;
     let _slurm = Slurm::start()?;
     let long = Job::submit(User::Alice, PROGRAM)?;
     let all = online_cpus()?;
@@ -183,14 +187,27 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     wait_for("CPUs of their own", apart)?;
     kill_daemon()?;
     wait_for("CPUs of their own under the next daemon", apart)?;
-    short.ends_as("COMPLETED 0:0")?;
+    // Slurm has given it a part of the node for itself.
+    let part = Job::submit_with(User::Bob, &["--cpus-per-task=1"], &format!("{PROGRAM} 30"))?;
+    wait_long_for(PATIENCE, "what Slurm gives it", || {
+        let cpus = effective_cpus(&part.group())?;
+        ensure!(cpus.len() == 1, "it has {cpus}");
+        Ok(())
+    })?;
+    let array = Job::submit_with(User::Bob, &["--array=1-3"], &format!("{PROGRAM} 10"))?;
+    short.becomes("COMPLETED 0:0")?;
+    part.becomes("COMPLETED 0:0")?;
+    for task in 1..=3 {
+        let task = Job(format!("{}_{task}", array.0));
+        task.becomes("COMPLETED 0:0")?;
+    }
     wait_for("all CPUs", || {
         let cpus = effective_cpus(&long.group())?;
         ensure!(cpus == all, "it has {cpus}");
         Ok(())
     })?;
     asked("scancel", &[&long.0])?;
-    long.ends_as("CANCELLED 0:15")?;
+    long.becomes("CANCELLED 0:15")?;
     wait_for("nothing to be left over", || {
         let (left, status) = (jobs()?, status()?);
         ensure!(left.is_empty(), "{left:?}");
