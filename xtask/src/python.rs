@@ -11,7 +11,7 @@ pub(crate) fn tests() -> anyhow::Result<Command> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet", "--locked", "--release"]);
     output(&mut cargo)?;
-    let target = std::path::absolute(workspace::target_dir())?;
+    let target = workspace::root().join(workspace::target_dir());
     let (built, out) = (target.join("release"), target.join("python"));
     let wheel = wheel::pack(&built, Use::Tests, &out)?;
     let tarball = tarball::pack(&built, Use::Tests, &out)?;

@@ -1,7 +1,7 @@
 //! `cargo xtask install`: everything that an installation consists of, where it belongs.
 //!
-//! What goes where is one table, `deploy/installed-files.txt`. Two texts name folders and get those of this
-//! installation: the daemon's unit and `mapper.pc`. `--destdir` is put before every path and stands in no
+//! What goes where is one table, `deploy/installed-files.txt`. Texts that name folders get those of this
+//! installation. `--destdir` is put before every path and stands in no
 //! file. An existing configuration stays as it is, and the default one lies in `share/mapper`.
 
 use std::fs::Permissions;
@@ -205,7 +205,7 @@ impl Folders {
         Ok(written)
     }
 
-    /// A text, `mapper.pc` or the daemon's unit, with the folders filled in.
+    /// A text with the folders filled in.
     fn fill(&self, text: &str) -> String {
         let bin = format!("{}/bin/", self.prefix.display());
         let libexec = format!("{}/libexec/", self.prefix.display());

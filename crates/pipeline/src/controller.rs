@@ -196,13 +196,13 @@ impl Controller {
         };
         self.remember(&plan, observation.now_ns);
         let plan = with(plan, &all, stays);
-        if cfg!(debug_assertions) {
+        if cfg!(any(debug_assertions, feature = "checks")) {
             let errors: Vec<String> = check(&plan, &all, &usable)
                 .iter()
                 .filter(|f| f.severity == Severity::Error)
                 .map(ToString::to_string)
                 .collect();
-            debug_assert!(
+            assert!(
                 errors.is_empty(),
                 "{} with {}: {errors:#?}",
                 self.config.allocation,

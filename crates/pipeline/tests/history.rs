@@ -299,7 +299,7 @@ fn live(machine: &Machine, allocation: &str, mapping: &str, seed: u64, steps: u3
         if tick == u64::from(begin) + 1 {
             recording.push(Header::of(&controller).line().unwrap());
         }
-        // A plan with an error panics in the step, as this is a debug build.
+        // A plan with an error panics in the step, by the feature `checks`.
         let plan = controller.step(&observation);
         if !recording.is_empty() {
             recording.push(record::line(&observation, &plan).unwrap());

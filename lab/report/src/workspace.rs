@@ -58,5 +58,6 @@ fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
         "cargo build {} failed; see its messages above",
         arguments.join(" ")
     );
-    Ok(target_dir().join(folder))
+    // Cargo takes a relative folder from the root, where it runs.
+    Ok(root().join(target_dir()).join(folder))
 }
