@@ -1,4 +1,4 @@
-//! Containers that podman starts, adopted by a rule.
+//! Containers that podman starts, adopted by a rule or as their device says.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::adopt_rules::Rules;
 use crate::adopting::kill_daemon;
-use crate::daemon::{output_of, status, status_of};
+use crate::daemon::{main_pid, output_of, status, status_of};
 use crate::drop_in::DropIn;
 use crate::kernel::{effective_cpus, every_thread_obeys, group_of, online_cpus, wait_for};
 use crate::users::User;
@@ -146,7 +148,13 @@ pub(crate) fn a_container_is_given_its_promise_as_a_device() -> Result<()> {
         wait_for("its end", || {
             ensure!(status_of(&number).is_err(), "it is managed still");
             Ok(())
-        })
+        })?;
+        // A daemon that does not answer keeps no container from starting.
+        let daemon = Pid::from_raw(main_pid()?.cast_signed());
+        kill(daemon, Signal::SIGSTOP)?;
+        let begun = begun("0.75");
+        let _ = kill(daemon, Signal::SIGCONT);
+        begun.map(drop)
     };
     let checked = checked();
     fs::remove_dir_all(DEVICES)?;

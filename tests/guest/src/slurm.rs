@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mapper_model::CpuSet;
+use serde_json::Value;
 
 use crate::adopt_rules::Rules;
 use crate::adopting::kill_daemon;
@@ -135,14 +136,19 @@ impl Job {
         Path::new(JOBS).join(format!("job_{}", self.0))
     }
 
+    /// What the daemon says of it, if it manages it.
+    fn managed(&self) -> Result<Option<Value>> {
+        let cgroup = format!("/system.slice/mapper-guest_slurmstepd.scope/job_{}", self.0);
+        let status = status()?;
+        let apps = status["apps"].as_array().context("no applications")?;
+        let mut apps = apps.iter();
+        Ok(apps.find(|app| app["adopted"]["cgroup"] == cgroup).cloned())
+    }
+
     /// Waits until it is managed; gives its CPUs.
     fn adopted(&self) -> Result<CpuSet> {
-        let cgroup = format!("/system.slice/mapper-guest_slurmstepd.scope/job_{}", self.0);
         wait_long_for(PATIENCE, "the job's adoption", || {
-            let status = status()?;
-            let apps = status["apps"].as_array().context("no applications")?;
-            let app = apps.iter().find(|app| app["adopted"]["cgroup"] == cgroup);
-            let app = app.with_context(|| format!("no {cgroup}: {status}"))?;
+            let app = self.managed()?.context("it is not managed")?;
             ensure!(app["qos"] == 0.8, "{app}");
             effective_cpus(&self.group())
         })
@@ -188,16 +194,21 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     kill_daemon()?;
     wait_for("CPUs of their own under the next daemon", apart)?;
     // Slurm has given it a part of the node for itself.
-    let part = Job::submit_with(User::Bob, &["--cpus-per-task=1"], &format!("{PROGRAM} 30"))?;
+    let part = Job::submit_with(User::Bob, &["--cpus-per-task=1"], &format!("{PROGRAM} 100"))?;
     wait_long_for(PATIENCE, "what Slurm gives it", || {
         let cpus = effective_cpus(&part.group())?;
         ensure!(cpus.len() == 1, "it has {cpus}");
         Ok(())
     })?;
-    let array = Job::submit_with(User::Bob, &["--array=1-3"], &format!("{PROGRAM} 10"))?;
+    std::thread::sleep(Duration::from_secs(3));
+    ensure!(part.managed()?.is_none(), "it was adopted");
+    let (array, all_cpus) = ("--array=1-2", format!("--cpus-per-task={}", all.len()));
+    let array = Job::submit_with(User::Bob, &[array, &all_cpus], &format!("{PROGRAM} 100"))?;
+    // Its last task has the number of all.
+    array.adopted()?;
     short.becomes("COMPLETED 0:0")?;
     part.becomes("COMPLETED 0:0")?;
-    for task in 1..=3 {
+    for task in 1..=2 {
         let task = Job(format!("{}_{task}", array.0));
         task.becomes("COMPLETED 0:0")?;
     }
