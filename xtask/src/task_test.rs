@@ -44,7 +44,7 @@ impl Args {
         let is_chosen = |stage: &Stage| {
             let is_slow = matches!(
                 stage,
-                Stage::Conformance | Stage::Guest | Stage::Book | Stage::Python
+                Stage::Conformance | Stage::Guest | Stage::Book | Stage::Overflow | Stage::Python
             );
             let left_out = (self.quick && is_slow) || (self.no_vm && *stage == Stage::Guest);
             !left_out && (self.only.is_empty() || self.only.contains(stage))
@@ -128,6 +128,8 @@ enum Stage {
     Tidy,
     /// Unit, property, golden and command line tests
     Tests,
+    /// Unit and property tests with overflow checks
+    Overflow,
     /// The wheel, the Python package and the examples
     Python,
     /// The book
@@ -154,7 +156,7 @@ impl Stage {
     fn purposes(self) -> &'static [Purpose] {
         match self {
             Self::Format | Self::Tidy | Self::Book => &[],
-            Self::Lints => &[Purpose::Build],
+            Self::Lints | Self::Overflow => &[Purpose::Build],
             Self::Tests | Self::Conformance => &[Purpose::Build, Purpose::Clang, Purpose::Tests],
             Self::Python => &[
                 Purpose::Browser,
@@ -187,6 +189,11 @@ impl Stage {
                 command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
                 command.arg("--release")
             }
+            // Not optimised: for the checks that release programs do not have.
+            Self::Overflow => {
+                command.args(["test", "--locked", "--no-fail-fast", "--lib"]);
+                command.args(["--test", "history", "--test", "transfers"])
+            }
             Self::Python => {
                 command = python::tests()?;
                 &mut command
@@ -211,7 +218,7 @@ impl Stage {
         };
         let mut ran = Ran::new(run_command(command.current_dir(workspace::root()), output)?);
         match self {
-            Self::Tests => ran.count_summaries(output),
+            Self::Tests | Self::Overflow => ran.count_summaries(output),
             Self::Conformance | Self::Guest | Self::Python => {
                 let counted = ran.count_closing_line(output);
                 counted.context("no closing line with counts")?;
