@@ -130,13 +130,14 @@ pub(crate) fn a_container_is_given_its_promise_as_a_device() -> Result<()> {
         let number = podman(&["ps", "--format={{.ID}}"])?;
         Ok::<_, anyhow::Error>((container, number))
     };
+    let logged = || output_of(Command::new("journalctl").args(["--no-pager", "-t", "mapper"]));
     fs::create_dir_all(DEVICES)?;
     fs::copy(SHIPPED, Path::new(DEVICES).join("mapper.json"))?;
     let checked = || {
         // As the package has it installed the daemon adopts nothing.
         let (container, number) = begun("0.75")?;
         ensure!(status_of(&number).is_err(), "adopted without the drop-in");
-        let said = output_of(Command::new("journalctl").args(["--no-pager", "-t", "mapper"]))?;
+        let said = logged()?;
         ensure!(said.contains("adopt.conf"), "the log says {said}");
         drop(container);
         let _allowed = DropIn::for_adopting()?;
@@ -154,7 +155,10 @@ pub(crate) fn a_container_is_given_its_promise_as_a_device() -> Result<()> {
         kill(daemon, Signal::SIGSTOP)?;
         let begun = begun("0.75");
         let _ = kill(daemon, Signal::SIGCONT);
-        begun.map(drop)
+        let (_container, number) = begun?;
+        let said = logged()?;
+        ensure!(said.contains(&number), "the log says {said}");
+        Ok(())
     };
     let checked = checked();
     fs::remove_dir_all(DEVICES)?;

@@ -17,8 +17,8 @@ use crate::users::User;
 
 const CONFIGURATION: &str = "/etc/slurm/slurm.conf";
 
-/// As of a site whose jobs share nodes: several may have the same CPUs.
-const SITE: &str = "\
+/// What this machine needs beside what the book has for a site.
+const MACHINE: &str = "\
 ClusterName=guest
 SlurmctldHost=mapper-guest(192.0.2.1)
 SlurmUser=root
@@ -27,12 +27,7 @@ SlurmdPidFile=/run/slurm-of-test/slurmd.pid
 StateSaveLocation=/run/slurm-of-test/state
 SlurmdSpoolDir=/run/slurm-of-test/spool
 MailProg=/bin/true
-ProctrackType=proctrack/cgroup
-TaskPlugin=task/cgroup,task/affinity
 JobAcctGatherType=jobacct_gather/cgroup
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-PartitionName=shared Nodes=mapper-guest Default=YES OverSubscribe=FORCE:4 State=UP
 ";
 
 const BOOK: &str = include_str!("../../../docs/book/src/operate/slurm.md");
@@ -53,12 +48,17 @@ struct Slurm;
 impl Slurm {
     fn start() -> Result<Self> {
         fs::create_dir_all("/etc/slurm")?;
-        let node = format!(
-            "NodeName=mapper-guest NodeAddr={ADDRESS} CPUs={}\n",
-            online_cpus()?.len()
-        );
+        // The indented lines of the book that set something, with this machine for the site's nodes.
+        let of_book = BOOK.lines().filter(|line| line.starts_with("       "));
+        let set = of_book.filter(|line| line.contains('=') && !line.contains(" = "));
+        let site: String = set
+            .map(|line| line.trim().replace("node[1-9]", "mapper-guest Default=YES") + "\n")
+            .collect();
+        ensure!(site.contains("OverSubscribe"), "the page has {site}");
+        let cpus = online_cpus()?.len();
+        let node = format!("NodeName=mapper-guest NodeAddr={ADDRESS} CPUs={cpus}\n");
         fs::write("/etc/slurm/cgroup.conf", "ConstrainCores=yes\n")?;
-        fs::write(CONFIGURATION, format!("{SITE}{node}"))?;
+        fs::write(CONFIGURATION, format!("{MACHINE}{node}{site}"))?;
         let slurm = Self;
         fs::create_dir_all("/run/slurm-of-test/state")?;
         fs::create_dir_all("/run/slurm-of-test/spool")?;
