@@ -76,6 +76,8 @@ pub(crate) struct Seen {
     /// How often an adoption is moved in part before all of it is.
     pub(crate) turns_left: u32,
     pub(crate) held_up: bool,
+    /// How often systemd has not answered yet when an adoption asks.
+    pub(crate) unanswered: u32,
     /// What was adopted and moved in.
     pub(crate) moved: Vec<AppId>,
 }
@@ -142,8 +144,16 @@ impl Membership for FakeEnforcer {
     }
 
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError> {
-        let nothing = CpuSet::new();
-        self.0.borrow_mut().sets.insert(adoptee.app, nothing);
+        let mut seen = self.0.borrow_mut();
+        if seen.unanswered > 0 {
+            seen.unanswered -= 1;
+            return Err(HostError::SystemdLate(
+                "look at",
+                "a.service".to_owned(),
+                500,
+            ));
+        }
+        seen.sets.insert(adoptee.app, CpuSet::new());
         Ok(())
     }
 
@@ -294,6 +304,7 @@ impl FakeMachine {
             moves_are_held_up: false,
             turns_left: 0,
             held_up: false,
+            unanswered: 0,
             moved: Vec::new(),
             weights: BTreeMap::new(),
         }));

@@ -4,8 +4,8 @@ use super::Daemon;
 use crate::config::peer::Peer;
 use crate::registry::LeftAlone;
 use crate::registry::origin::ByRule;
-use crate::registry::pending::{AdoptionAsked, Joining, Step};
-use crate::requests::adopt::{self, Prepared, SAVED_FIRST};
+use crate::registry::pending::{AdoptionAsked, Asking, Joining, Step};
+use crate::requests::adopt::{self, NotPrepared, Prepared, SAVED_FIRST};
 use crate::requests::permit::{Permit, held_up, internal};
 use crate::socket::message::{Answer, Candidate, Outcome, Served};
 use crate::store::saved::Ending;
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+/// How long an adoption waits for systemd.
+const ASKED_FOR: Duration = Duration::from_millis(500);
+
 /// How long others are served between two turns of adoptions, at least.
 const NEXT_TURN: Duration = Duration::from_millis(10);
 
@@ -29,7 +32,13 @@ impl Daemon {
         request: AdoptRequest,
         reply: oneshot::Sender<Answer>,
     ) {
-        self.begin_to_adopt(peer, request, None, AdoptionAsked::ByClient(reply));
+        self.begin_to_adopt(Asking {
+            peer: peer.clone(),
+            request,
+            rule: None,
+            asked: AdoptionAsked::ByClient(reply),
+            since: Instant::now(),
+        });
     }
 
     /// Adopts what a rule names, unless it is managed or was released; another life of it is another matter.
@@ -64,7 +73,13 @@ impl Daemon {
         let request = rule.request.clone();
         let asked = AdoptionAsked::ByRule(reply);
         match room {
-            Ok(()) => self.begin_to_adopt(&peer, request, Some(rule), asked),
+            Ok(()) => self.begin_to_adopt(Asking {
+                peer,
+                request,
+                rule: Some(rule),
+                asked,
+                since: Instant::now(),
+            }),
             Err(error) => self.not_adopted(&target, user, asked, error),
         }
         self.quotas.charge(user, account, started.elapsed());
@@ -100,23 +115,26 @@ impl Daemon {
         self.save(Ending::Running);
     }
 
-    /// Nothing is moved before the state is saved. Others are served meanwhile.
-    fn begin_to_adopt(
-        &mut self,
-        peer: &Peer,
-        request: AdoptRequest,
-        rule: Option<ByRule>,
-        asked: AdoptionAsked,
-    ) {
-        let target = request.target.clone();
-        let uid = rule.as_ref().map_or(peer.uid, |rule| rule.user);
+    /// Nothing is moved before the state is saved. Others are served meanwhile, and while systemd is asked about a unit.
+    fn begin_to_adopt(&mut self, asking: Asking) {
+        let (target, uid) = (asking.request.target.clone(), asking.uid());
+        let prepared = self.prepare(&asking);
+        let asked = asking.asked;
         let Prepared {
             adoptee,
             process,
             app,
-        } = match self.prepare(peer, request, rule) {
+        } = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return self.not_adopted(&target, uid, asked, error),
+            Err(NotPrepared::Unanswered(_)) if asking.since.elapsed() < ASKED_FOR => {
+                self.registry.asking.push(Asking { asked, ..asking });
+                let again = Instant::now() + NEXT_TURN;
+                self.timing.next_turn.get_or_insert(again);
+                return;
+            }
+            Err(NotPrepared::Unanswered(error) | NotPrepared::Refused(error)) => {
+                return self.not_adopted(&target, uid, asked, error);
+            }
         };
         let due = Instant::now() + SAVED_FIRST;
         let state = self.store.next();
@@ -138,12 +156,7 @@ impl Daemon {
         self.timing.answer_by(due);
     }
 
-    fn prepare(
-        &mut self,
-        peer: &Peer,
-        request: AdoptRequest,
-        rule: Option<ByRule>,
-    ) -> Result<Prepared, ErrorReply> {
+    fn prepare(&mut self, asking: &Asking) -> Result<Prepared, NotPrepared> {
         let Self {
             config,
             registry,
@@ -151,9 +164,19 @@ impl Daemon {
             ..
         } = self;
         if let Some(held) = machine.moves_held_up() {
-            return Err(held_up(&held));
+            return Err(held_up(&held).into());
         }
-        adopt::prepare(peer, request, rule, config, registry, machine)
+        let (request, rule) = (asking.request.clone(), asking.rule.clone());
+        adopt::prepare(&asking.peer, request, rule, config, registry, machine)
+    }
+
+    /// Goes on with the adoptions that systemd has answered by now.
+    fn ask_again(&mut self) {
+        for asking in std::mem::take(&mut self.registry.asking) {
+            let (uid, account, started) = (asking.uid(), asking.peer.account, Clock::now());
+            self.begin_to_adopt(asking);
+            self.quotas.charge(uid, account, started.elapsed());
+        }
     }
 
     /// Has moved what is saved by now, and refuses what is not and has waited until this moment.
@@ -189,6 +212,8 @@ impl Daemon {
     /// Moves one adoption, or more of it: that whose user has most time left, and of these which has waited longest. Others are
     /// served for as long before the next turn.
     pub(crate) fn move_next(&mut self) {
+        self.timing.next_turn = None;
+        self.ask_again();
         let moves = |joining: &Joining| matches!(joining.step, Step::Moving { .. });
         let started = Clock::now();
         let left = |joining: &Joining| {
@@ -198,7 +223,6 @@ impl Daemon {
         let joining = self.registry.joining.iter().enumerate();
         let moving = joining.filter(|(_, joining)| moves(joining));
         let next = moving.min_by_key(|(_, joining)| left(joining));
-        self.timing.next_turn = None;
         let Some((place, _)) = next else {
             return;
         };
@@ -235,12 +259,18 @@ impl Daemon {
 
     /// Ends the adoptions that are not finished when the daemon stops.
     pub(super) fn withdraw_all(&mut self) {
+        let stops = |target: &AdoptTarget| {
+            let message =
+                format!("{target} is not adopted: the daemon stops; try again once it runs");
+            ErrorReply::Unavailable { message }
+        };
+        for asking in std::mem::take(&mut self.registry.asking) {
+            let (target, uid) = (&asking.request.target, asking.uid());
+            self.not_adopted(target, uid, asking.asked, stops(target));
+        }
         for joining in std::mem::take(&mut self.registry.joining) {
-            let message = format!(
-                "{} is not adopted: the daemon stops; try again once it runs",
-                joining.target
-            );
-            self.withdraw(joining, ErrorReply::Unavailable { message });
+            let error = stops(&joining.target);
+            self.withdraw(joining, error);
         }
     }
 

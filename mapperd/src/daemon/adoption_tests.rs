@@ -50,7 +50,11 @@ fn with_slow_disk() -> (FakeMachine, SlowDisk) {
 }
 
 fn begin_to_adopt(machine: &mut FakeMachine, group: &str) -> oneshot::Receiver<Answer> {
-    let request = AdoptRequest::of(AdoptTarget::Cgroup(group.to_owned()));
+    begin(machine, AdoptTarget::Cgroup(group.to_owned()))
+}
+
+fn begin(machine: &mut FakeMachine, target: AdoptTarget) -> oneshot::Receiver<Answer> {
+    let request = AdoptRequest::of(target);
     let (reply, answer) = oneshot::channel();
     let started = Instant::now();
     machine.daemon.adopt(&root(), request, reply);
@@ -209,5 +213,42 @@ fn what_was_being_adopted_when_the_daemon_was_killed_is_adopted_by_the_next() {
         }
         assert_eq!(next.seen.borrow().moved.len(), moved);
         assert_eq!(next.daemon.registry.apps.len(), 1);
+    }
+}
+
+#[test]
+fn others_are_served_while_systemd_is_asked_about_a_unit() {
+    for (unanswered, end) in [(2, "adopted"), (u32::MAX, "late"), (u32::MAX, "stops")] {
+        let mut machine = FakeMachine::with_processes_of(0);
+        machine.seen.borrow_mut().unanswered = unanswered;
+        let mut answer = begin(&mut machine, AdoptTarget::Unit("a.service".to_owned()));
+        assert!(answer.try_recv().is_err(), "it is answered");
+        assert!(machine.daemon.timing.next_turn.is_some());
+        match end {
+            "adopted" => {
+                for _ in 0..unanswered {
+                    assert_eq!(machine.daemon.registry.count(), 0);
+                    machine.daemon.move_next();
+                }
+                machine.saved();
+                assert!(answer.try_recv().unwrap().is_ok());
+                assert_eq!(machine.daemon.registry.apps.len(), 1);
+            }
+            "late" => {
+                let before = Duration::from_millis(500);
+                machine.daemon.registry.asking[0].since -= before;
+                machine.daemon.move_next();
+                assert_eq!(machine.daemon.timing.next_turn, None);
+                assert_says(answer.try_recv().unwrap().unwrap_err(), &["within 500 ms"]);
+            }
+            _ => {
+                machine.daemon.withdraw_all();
+                assert_says(
+                    answer.try_recv().unwrap().unwrap_err(),
+                    &["the daemon stops"],
+                );
+            }
+        }
+        assert!(machine.daemon.registry.asking.is_empty());
     }
 }

@@ -236,7 +236,10 @@ impl Daemon {
             self.timing.idle_since = None;
             return None;
         }
-        let waiting = self.registry.count() + self.registry.unanswered.len();
+        let Registry {
+            unanswered, asking, ..
+        } = &self.registry;
+        let waiting = self.registry.count() + unanswered.len() + asking.len();
         if self.has_work() || waiting > 0 {
             self.timing.idle_since = None;
             return None;

@@ -15,7 +15,7 @@ use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_host::enforce;
 use mapper_model::{AppId, AppName, CpuSet};
-use pending::{Joining, Pending, Unanswered};
+use pending::{Asking, Joining, Pending, Unanswered};
 use provenance::{EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -40,6 +40,8 @@ pub(crate) struct Registry {
     pub(crate) pending: Vec<Pending>,
     /// Launches that are placed and wait to be saved.
     pub(crate) unanswered: Vec<Unanswered>,
+    /// Adoptions that wait for systemd.
+    pub(crate) asking: Vec<Asking>,
     /// Adoptions that wait to be saved, or are being moved.
     pub(crate) joining: Vec<Joining>,
     pub(crate) next_app: AppId,
@@ -56,6 +58,7 @@ impl Registry {
             apps: Vec::new(),
             pending: Vec::new(),
             unanswered: Vec::new(),
+            asking: Vec::new(),
             joining: Vec::new(),
             next_app: AppId(1),
             left_alone: VecDeque::new(),

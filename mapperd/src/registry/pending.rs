@@ -2,9 +2,12 @@
 
 use crate::config::peer::Peer;
 use crate::registry::app::App;
+use crate::registry::origin::ByRule;
 use crate::registry::provenance::Provenance;
 use crate::socket::message::{Answer, Outcome};
-use mapper_control::schema::{AdoptTarget, LaunchRequest, Partition, RuntimeChoice, Terms};
+use mapper_control::schema::{
+    AdoptRequest, AdoptTarget, LaunchRequest, Partition, RuntimeChoice, Terms,
+};
 use mapper_host::enforce::Adoptee;
 use mapper_model::{AppId, AppSpec};
 use std::os::fd::OwnedFd;
@@ -56,6 +59,23 @@ pub(crate) struct Unanswered {
     pub(crate) state: u64,
     /// When it is answered in any case.
     pub(crate) due: Instant,
+}
+
+/// The adoption of a unit about which systemd is asked.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub(crate) peer: Peer,
+    pub(crate) request: AdoptRequest,
+    pub(crate) rule: Option<ByRule>,
+    pub(crate) asked: AdoptionAsked,
+    pub(crate) since: Instant,
+}
+
+impl Asking {
+    /// Whom its time is charged to.
+    pub(crate) fn uid(&self) -> u32 {
+        self.rule.as_ref().map_or(self.peer.uid, |rule| rule.user)
+    }
 }
 
 /// What is to be adopted: known to the enforcer, and not yet one of the applications.

@@ -50,6 +50,20 @@ pub(crate) struct Prepared {
     pub(crate) app: App,
 }
 
+/// Why an adoption is not prepared.
+#[derive(Debug)]
+pub(crate) enum NotPrepared {
+    Refused(ErrorReply),
+    /// Not yet: systemd has been asked about the unit.
+    Unanswered(ErrorReply),
+}
+
+impl From<ErrorReply> for NotPrepared {
+    fn from(error: ErrorReply) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Checks the request and makes the application; nothing is moved yet.
 pub(crate) fn prepare(
     peer: &Peer,
@@ -58,7 +72,7 @@ pub(crate) fn prepare(
     settings: &Settings,
     registry: &mut Registry,
     machine: &mut Machine,
-) -> Result<Prepared, ErrorReply> {
+) -> Result<Prepared, NotPrepared> {
     let permit = Permit::of(peer, settings);
     permit.check_caller(registry, machine)?;
     permit.check_memory(request.memory, machine.enforcer.capabilities().memory)?;
@@ -67,7 +81,8 @@ pub(crate) fn prepare(
             "mem interleave: not possible for a program that already runs; give local or keep, \
              or start it with mapper-launch --mem interleave"
                 .to_owned(),
-        ));
+        )
+        .into());
     }
     let target = request.target;
     let process = match &target {
@@ -77,7 +92,8 @@ pub(crate) fn prepare(
                 "{target} is not user {}'s to adopt: only root and the daemon's user may adopt \
                  units; adopt a process of your own (--pid)",
                 peer.uid
-            )));
+            ))
+            .into());
         }
         AdoptTarget::Cgroup(_) | AdoptTarget::Unit(_) => None,
     };
@@ -98,7 +114,14 @@ pub(crate) fn prepare(
         usable: machine.usable.clone(),
     };
     let adopted = machine.enforcer.adopt(&adoptee);
-    adopted.map_err(|error| refusal(&error))?;
+    adopted.map_err(|error| match error {
+        HostError::SystemdLate(..) => {
+            // It is prepared again.
+            registry.next_app = adoptee.app;
+            NotPrepared::Unanswered(refusal(&error))
+        }
+        error => NotPrepared::Refused(refusal(&error)),
+    })?;
     let id = adoptee.app;
     let first = match &target {
         AdoptTarget::Pid(pid) => *pid,

@@ -168,7 +168,7 @@ impl Adoption<'_> {
                 "adopt a process or a control group",
             ));
         }
-        let state = self.units.systemd.look(&unit)?;
+        let state = self.units.look(&unit)?;
         if state.group.is_empty() {
             let hint = format!("start it (systemctl start {})", unit.as_str());
             return Err(self.refused("it has no process", hint));

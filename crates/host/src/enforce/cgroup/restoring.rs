@@ -6,7 +6,9 @@
 
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};
-use super::systemd::{Change, Outstanding, PATIENCE, Property, Systemd, UnitName, failed};
+use super::systemd::{
+    Change, Look, Outstanding, PATIENCE, Property, STOPPING, Systemd, UnitName, UnitState, failed,
+};
 use crate::HostError;
 use crate::enforce::Departure;
 use mapper_model::CpuSet;
@@ -21,6 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Units {
     pub(super) systemd: Systemd,
     pub(super) patience: Duration,
+    looks: Vec<Look>,
     pub(super) restoring: Vec<Restoring>,
 }
 
@@ -119,6 +122,7 @@ impl Default for Units {
         Self {
             systemd: Systemd::default(),
             patience: PATIENCE,
+            looks: Vec::new(),
             restoring: Vec::new(),
         }
     }
@@ -138,6 +142,22 @@ pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restor
 }
 
 impl Units {
+    /// [`HostError::SystemdLate`] if systemd has not answered yet; who asks again for the same unit gets the answer once it has
+    /// come.
+    pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
+        self.looks.retain(|look| !look.is_over());
+        let asked = self.looks.iter().position(|look| look.is_at(unit));
+        let (look, patience) = match asked {
+            Some(place) => (self.looks.swap_remove(place), Duration::ZERO),
+            None => (self.systemd.look(unit)?, PATIENCE),
+        };
+        let answer = look.answer(patience);
+        if let Err(HostError::SystemdLate(..)) = answer {
+            self.looks.push(look);
+        }
+        answer
+    }
+
     pub(super) fn remember(&self) -> serde_json::Value {
         let owed: Vec<&Owed> = self.restoring.iter().map(|unit| &unit.owed).collect();
         serde_json::to_value(owed).unwrap_or_default()
@@ -175,7 +195,8 @@ impl Units {
         }
     }
 
-    /// Restores the memory nodes of a unit through systemd. A failure is logged: its memory stays where it is.
+    /// Restores the memory nodes of a unit through systemd, which takes this before the calls that follow. A failure is logged:
+    /// its memory stays where it is.
     pub(super) fn give_nodes_back(&mut self, groups: &Groups, unit: &UnitName, before: CpuSet) {
         // As with CPUs, the kernel refuses an empty list: all nodes come first.
         let all = groups.root.read_cpus(ALL_NODES).ok();
@@ -187,7 +208,7 @@ impl Units {
             let started = Instant::now();
             let set = self
                 .systemd
-                .set(unit, Property::MemoryNodes, &nodes, PATIENCE);
+                .set(unit, Property::MemoryNodes, &nodes, self.patience);
             self.patience = self.patience.saturating_sub(started.elapsed());
             if let Err(error) = set
                 && !error.is_gone()
@@ -207,7 +228,7 @@ impl Units {
     ) -> Result<(), HostError> {
         // Nothing is left to repeat the request when the daemon stops.
         let patience = match departure {
-            Departure::DaemonStops => PATIENCE,
+            Departure::DaemonStops => STOPPING,
             Departure::ForGood | Departure::ToItsOwner => self.patience,
         };
         let owed = Owed {

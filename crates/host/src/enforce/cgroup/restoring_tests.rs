@@ -62,6 +62,10 @@ impl Tree {
     }
 
     fn adopt_unit(&mut self, app: u64) {
+        self.try_to_adopt_unit(app).unwrap();
+    }
+
+    fn try_to_adopt_unit(&mut self, app: u64) -> Result<(), HostError> {
         let adoptee = Adoptee {
             app: AppId(app),
             target: AdoptTarget::Unit("a.service".into()),
@@ -69,8 +73,24 @@ impl Tree {
             account: 0,
             usable: "0-3".parse().unwrap(),
         };
-        self.enforcer.adopt(&adoptee).unwrap();
+        self.enforcer.adopt(&adoptee)
     }
+}
+
+#[test]
+fn systemd_is_asked_once_about_a_unit_however_often_an_adoption_comes_back_for_the_answer() {
+    let asked = Asked::default();
+    let mut tree = Tree::new(Init::Systemd);
+    tree.group(PATH, true);
+    tree.restart(&asked);
+    tree.enforcer.units.systemd.answer_late();
+    for _ in 0..3 {
+        let late = tree.try_to_adopt_unit(1).unwrap_err();
+        assert!(matches!(late, HostError::SystemdLate(..)), "{late}");
+    }
+    assert_eq!(tree.enforcer.units.systemd.answer_looks(), 1);
+    tree.adopt_unit(1);
+    assert_eq!(tree.enforcer.units.systemd.answer_looks(), 0);
 }
 
 #[test]

@@ -17,8 +17,14 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 /// Where systemd itself listens for root, if there is no bus.
 const PRIVATE_SOCKET: &str = "/run/systemd/private";
 
-/// How long one call may take, and all calls of one decision together.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// How long one call is waited for, and all calls of one interval together: systemd mostly answers within some milliseconds.
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long each unit is waited for while the daemon stops.
+pub(super) const STOPPING: Duration = Duration::from_millis(500);
+
+/// What was asked about a unit is not used any more after this time.
+const LOOKED_FOR: Duration = Duration::from_millis(500);
 
 /// How long the thread itself waits for an answer before it takes the connection for dead.
 const GIVEN_UP: Duration = Duration::from_secs(10);
@@ -106,7 +112,7 @@ impl std::fmt::Debug for Systemd {
 }
 
 pub(super) enum Job {
-    /// The caller waits for the answer until this time.
+    /// The answer is used until this time.
     Look(UnitName, Instant, Sender<Result<UnitState, String>>),
     Set(UnitName, Property, CpuSet, Sender<Result<(), String>>),
 }
@@ -131,20 +137,49 @@ impl Outstanding {
     }
 }
 
-impl Systemd {
-    pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
-        let (answer, answered) = channel();
-        let until = Instant::now() + PATIENCE;
-        self.submit(Job::Look(unit.clone(), until, answer), unit)?;
-        match answered.recv_timeout(PATIENCE) {
+/// What systemd was asked about a unit.
+#[derive(Debug)]
+pub(super) struct Look {
+    unit: UnitName,
+    until: Instant,
+    answered: Receiver<Result<UnitState, String>>,
+}
+
+impl Look {
+    pub(super) fn is_at(&self, unit: &UnitName) -> bool {
+        self.unit == *unit
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() > self.until
+    }
+
+    /// [`HostError::SystemdLate`] if the answer does not come within this time.
+    pub(super) fn answer(&self, patience: Duration) -> Result<UnitState, HostError> {
+        match self.answered.recv_timeout(patience) {
             Ok(Ok(state)) => Ok(state),
-            Ok(Err(why)) => Err(failed("look at", unit, why)),
+            Ok(Err(why)) => Err(failed("look at", &self.unit, why)),
             Err(RecvTimeoutError::Timeout) => {
-                let (unit, waited) = (unit.0.clone(), PATIENCE.as_millis());
+                let (unit, waited) = (self.unit.0.clone(), LOOKED_FOR.as_millis());
                 Err(HostError::SystemdLate("look at", unit, waited))
             }
-            Err(RecvTimeoutError::Disconnected) => Err(failed("look at", unit, thread_ended())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(failed("look at", &self.unit, thread_ended()))
+            }
         }
+    }
+}
+
+impl Systemd {
+    pub(super) fn look(&mut self, unit: &UnitName) -> Result<Look, HostError> {
+        let (answer, answered) = channel();
+        let until = Instant::now() + LOOKED_FOR;
+        self.submit(Job::Look(unit.clone(), until, answer), unit)?;
+        Ok(Look {
+            unit: unit.clone(),
+            until,
+            answered,
+        })
     }
 
     /// Sets the CPUs or memory nodes of a unit; an empty set lifts what was set.
@@ -358,15 +393,20 @@ pub(super) struct Scripted {
     state: UnitState,
     script: Script,
     unanswered: Vec<Sender<Result<(), String>>>,
+    /// Each look is answered later, if there is a list.
+    looks: Option<Vec<Sender<Result<UnitState, String>>>>,
 }
 
 #[cfg(test)]
 impl Scripted {
     fn serve(&mut self, job: Job) {
         match job {
-            Job::Look(_, _, answer) => {
-                let _ = answer.send(Ok(self.state.clone()));
-            }
+            Job::Look(_, _, answer) => match &mut self.looks {
+                Some(looks) => looks.push(answer),
+                None => {
+                    let _ = answer.send(Ok(self.state.clone()));
+                }
+            },
             Job::Set(unit, _, cpus, answer) => match (self.script)(&unit, &cpus) {
                 Some(message) => {
                     let _ = answer.send(message);
@@ -384,7 +424,27 @@ impl Systemd {
             state,
             script,
             unanswered: Vec::new(),
+            looks: None,
         })
+    }
+
+    /// From here on looks are answered by [`answer_looks`](Self::answer_looks).
+    pub(super) fn answer_late(&mut self) {
+        if let Self::Scripted(scripted) = self {
+            scripted.looks = Some(Vec::new());
+        }
+    }
+
+    /// Answers the looks that wait, and returns how many there were.
+    pub(super) fn answer_looks(&mut self) -> usize {
+        let Self::Scripted(Scripted { looks, state, .. }) = self else {
+            return 0;
+        };
+        let looks = looks.as_mut().map(std::mem::take).unwrap_or_default();
+        let sent = looks
+            .iter()
+            .filter(|look| look.send(Ok(state.clone())).is_ok());
+        sent.count()
     }
 }
 
