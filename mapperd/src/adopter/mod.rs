@@ -5,6 +5,8 @@
 //! so that a group that leaves its management again and again costs little. Attempts take a
 //! quarter of its time at most.
 
+mod users;
+
 use crate::config::accounts::{Accounts, is_privileged};
 use crate::config::adopt_rules::{AdoptRules, Wanted};
 use crate::socket::message::{Candidate, Message, Outcome, Sender};
@@ -15,6 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
+use users::UsersOfGroups;
 
 /// How often it is looked what runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -38,6 +41,7 @@ pub(crate) async fn run(
     sender: Sender,
 ) {
     let (mut attempts, mut sayings) = (Attempts::default(), Sayings::default());
+    let mut users = UsersOfGroups::default();
     loop {
         let present = rules.borrow_and_update().clone();
         if present.is_empty() {
@@ -46,8 +50,16 @@ pub(crate) async fn run(
             }
             continue;
         }
-        let look = tokio::task::spawn_blocking(move || candidates(&present)).await;
-        let look = look.unwrap_or_else(|error| Err(error.to_string()));
+        let mut known = std::mem::take(&mut users);
+        let look =
+            tokio::task::spawn_blocking(move || (candidates(&present, &mut known), known)).await;
+        let look = match look {
+            Ok((look, known)) => {
+                users = known;
+                look
+            }
+            Err(error) => Err(error.to_string()),
+        };
         match look {
             Ok(Found { candidates, extent }) => {
                 sayings.say_extent(extent);
@@ -106,18 +118,23 @@ struct Found {
 }
 
 /// What runs and fits a rule. What is within something else that does belongs to that.
-fn candidates(rules: &AdoptRules) -> Result<Found, String> {
+fn candidates(rules: &AdoptRules, users: &mut UsersOfGroups) -> Result<Found, String> {
     let fits = |path: &str| rules.find(path).is_some();
     let running = running_groups(fits, |path| rules.reach_below(path));
     let running = running.map_err(|error| chain(&error))?;
+    users.keep(running.groups.iter());
     Ok(Found {
-        candidates: outermost(running.groups, rules),
+        candidates: outermost(running.groups, rules, users),
         extent: running.extent,
     })
 }
 
 /// Of groups of which those above come first.
-fn outermost(groups: Vec<RunningGroup>, rules: &AdoptRules) -> Vec<Candidate> {
+fn outermost(
+    groups: Vec<RunningGroup>,
+    rules: &AdoptRules,
+    users: &mut UsersOfGroups,
+) -> Vec<Candidate> {
     let mut chosen: Vec<Candidate> = Vec::new();
     let mut within = std::collections::BTreeSet::new();
     for group in groups {
@@ -130,7 +147,7 @@ fn outermost(groups: Vec<RunningGroup>, rules: &AdoptRules) -> Vec<Candidate> {
         }
         if let Some(Wanted { rule, request }) = rules.find(&group.path) {
             within.insert(group.path.clone());
-            let user = user_of(&group);
+            let user = users.of(&group);
             chosen.push(Candidate {
                 group,
                 user,
@@ -140,16 +157,6 @@ fn outermost(groups: Vec<RunningGroup>, rules: &AdoptRules) -> Vec<Candidate> {
         }
     }
     chosen
-}
-
-/// The user for whom a group counts: the N of systemd's `user-N.slice`, else the owner of its directory.
-fn user_of(group: &RunningGroup) -> u32 {
-    let sessions = group.path.strip_prefix("/user.slice/user-");
-    let user = sessions.and_then(|rest| rest.strip_suffix(".slice"));
-    match user.and_then(|user| user.parse().ok()) {
-        Some(user) if group.owner == 0 => user,
-        _ => group.owner,
-    }
 }
 
 /// What was tried, by group.
@@ -260,7 +267,8 @@ mod tests {
 
     fn chosen(text: &str, paths: &[&str]) -> Vec<Candidate> {
         let rules = AdoptRules::resolve(&ConfigFile::parse(text).unwrap().adopt).unwrap();
-        outermost(paths.iter().map(|path| group(path)).collect(), &rules)
+        let groups = paths.iter().map(|path| group(path)).collect();
+        outermost(groups, &rules, &mut UsersOfGroups::default())
     }
 
     #[test]
@@ -272,21 +280,6 @@ mod tests {
         assert_eq!(chosen.len(), 1);
         assert_eq!((chosen[0].group.path.as_str(), chosen[0].rule), (slice, 2));
         assert_eq!(chosen[0].user, 1000);
-    }
-
-    #[test]
-    fn a_group_counts_for_its_owner_whatever_its_name_is() {
-        let of = |path: &str, owner| {
-            let group = RunningGroup {
-                owner,
-                ..group(path)
-            };
-            user_of(&group)
-        };
-        assert_eq!(of("/user.slice/user-1000.slice", 0), 1000);
-        assert_eq!(of("/jobs/user-0.slice", 1000), 1000);
-        assert_eq!(of("/user.slice/user-0.slice", 1000), 1000);
-        assert_eq!(of("/system.slice/a.service", 0), 0);
     }
 
     #[test]

@@ -27,11 +27,10 @@ pub(crate) fn advise(
     decider: &Decider,
 ) -> Reply {
     let cpus = machine.usable.len();
-    let may_see = |uid, requested_by| permit.may_see(uid) || requested_by == permit.peer.uid;
     let expected = |program| decider.controller.expected(program, cpus);
     let running = registry.apps.iter().filter_map(|app| {
         let record = &app.record;
-        let visible = may_see(record.uid, record.requested_by());
+        let visible = permit.may_see_app(app);
         let speeds = visible.then(|| expected(KnownProgram::Running(record.id)))??;
         let own = app.has_own_cpus().then(|| app.counted_cpus());
         Some(ProgramAdvice {
@@ -51,7 +50,7 @@ pub(crate) fn advise(
         let Some(ProgramKey::Build(build)) = ended.program else {
             return None;
         };
-        let visible = may_see(ended.uid, ended.requested_by) && reported.insert(build);
+        let visible = permit.may_see(ended.uid, ended.requested_by) && reported.insert(build);
         Some(ProgramAdvice {
             app: None,
             name: ended.name.clone(),

@@ -68,13 +68,7 @@ pub(crate) fn find_visible<'a>(
     asked: &str,
     registry: &'a Registry,
 ) -> Result<&'a App, ErrorReply> {
-    // A user may name what that user adopted, whatever user its processes run as.
-    let adopted = |app: &App| {
-        let adoption = app.record.origin.adoption();
-        adoption.is_some_and(|adoption| adoption.by == permit.peer.uid)
-    };
-    let visible = |app: &&App| permit.may_see(app.record.uid) || adopted(app);
-    let apps = || registry.apps.iter().filter(visible);
+    let apps = || registry.apps.iter().filter(|app| permit.may_see_app(app));
     let by_name = apps().find(|app| app.record.spec.name.as_str() == asked);
     let by_number = || {
         let id = asked.parse::<u64>().ok()?;
@@ -87,7 +81,7 @@ pub(crate) fn find_visible<'a>(
 fn unknown_application(permit: &Permit<'_>, asked: &str, registry: &Registry) -> ErrorReply {
     let asked: String = asked.chars().take(80).collect();
     let apps = registry.apps.iter();
-    let seen = apps.filter(|app| permit.may_see(app.record.uid));
+    let seen = apps.filter(|app| permit.may_see_app(app));
     ErrorReply::UnknownApplication {
         message: format!("no application {asked:?}"),
         running: seen.map(|app| app.record.spec.name.clone()).collect(),

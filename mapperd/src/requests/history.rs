@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 pub(crate) fn history(permit: &Permit<'_>, registry: &Registry, machine: &Machine) -> Reply {
     let now_ns = machine.clock.now_ns();
-    let visible =
-        |ended: &&Arc<Ended>| permit.may_see(ended.uid) || ended.requested_by == permit.peer.uid;
+    let visible = |ended: &&Arc<Ended>| permit.may_see(ended.uid, ended.requested_by);
     let described = |ended: &Arc<Ended>| EndedApp {
         app: ended.app,
         name: ended.name.clone(),

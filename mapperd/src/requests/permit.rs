@@ -11,6 +11,7 @@ use crate::config::types::Audience;
 use crate::machine::Machine;
 use crate::machine::process;
 use crate::registry::Registry;
+use crate::registry::app::App;
 use mapper_control::ErrorReply;
 use mapper_control::schema::MemoryPolicy;
 use mapper_host::cpus::Usable;
@@ -163,10 +164,16 @@ impl<'a> Permit<'a> {
         )))
     }
 
-    /// Whether the user may see the details of applications of user `uid`.
-    pub(crate) fn may_see(&self, uid: u32) -> bool {
+    /// Whether the user may see the details of an application whose processes are this user's, and which counts for another,
+    /// if these are not the same.
+    pub(crate) fn may_see(&self, uid: u32, requested_by: u32) -> bool {
         let grant = self.grant.as_ref();
-        self.peer.uid == uid || grant.is_none_or(|grant| grant.see == See::All)
+        let own = [uid, requested_by].contains(&self.peer.uid);
+        own || grant.is_none_or(|grant| grant.see == See::All)
+    }
+
+    pub(crate) fn may_see_app(&self, app: &App) -> bool {
+        self.may_see(app.record.uid, app.record.requested_by())
     }
 
     /// Whether the user may have one more application beside those that run.

@@ -23,13 +23,15 @@ pub(crate) fn report(
         None => registry.ended.find(asked).cloned(),
     };
     match found {
-        Some(found) if permit.may_see(found.uid) => Ok(Reply::Report(Box::new(ReportReply {
-            protocol: PROTOCOL,
-            app: found.app,
-            name: found.name,
-            qos: found.qos,
-            account: found.account,
-        }))),
+        Some(found) if permit.may_see(found.uid, found.requested_by) => {
+            Ok(Reply::Report(Box::new(ReportReply {
+                protocol: PROTOCOL,
+                app: found.app,
+                name: found.name,
+                qos: found.qos,
+                account: found.account,
+            })))
+        }
         // Other users may not know either whether there is such an application.
         _ => Err(ErrorReply::UnknownApplication {
             message: format!("no application {asked} of user {}", permit.peer.uid),

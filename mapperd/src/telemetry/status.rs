@@ -29,7 +29,7 @@ pub(crate) fn status(
     let topology = decider.topology();
     let config = decider.controller.config();
     let apps = registry.apps.iter();
-    let apps = apps.map(|app| match permit.may_see(app.record.uid) {
+    let apps = apps.map(|app| match permit.may_see_app(app) {
         true => app_status(app, machine, decider),
         false => outline(app, &machine.accounts),
     });

@@ -145,6 +145,17 @@ impl Job {
         Ok(apps.find(|app| app["adopted"]["cgroup"] == cgroup).cloned())
     }
 
+    /// Waits until it is managed with this promise, and counts for this user.
+    fn is_promised(&self, qos: f64, user: User) -> Result<()> {
+        let uid = user.uid()?;
+        wait_long_for(PATIENCE, "the promise to the job", || {
+            let app = self.managed()?.context("it is not managed")?;
+            let counts_for = app["account"].as_u64().or(app["uid"].as_u64());
+            ensure!(app["qos"] == qos && counts_for == Some(uid.into()), "{app}");
+            Ok(())
+        })
+    }
+
     /// Waits until it is managed; gives its CPUs.
     fn adopted(&self) -> Result<CpuSet> {
         wait_long_for(PATIENCE, "the job's adoption", || {
@@ -191,8 +202,11 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
         Ok(())
     };
     wait_for("CPUs of their own", apart)?;
+    long.is_promised(0.8, User::Alice)?;
+    short.is_promised(0.8, User::Bob)?;
     kill_daemon()?;
     wait_for("CPUs of their own under the next daemon", apart)?;
+    a_job_has_the_promise_that_its_user_gives(all.len())?;
     // Slurm has given it a part of the node for itself.
     let part = Job::submit_with(User::Bob, &["--cpus-per-task=1"], &format!("{PROGRAM} 100"))?;
     wait_long_for(PATIENCE, "what Slurm gives it", || {
@@ -228,4 +242,39 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
         );
         Ok(())
     })
+}
+
+/// Beside one job of each user.
+fn a_job_has_the_promise_that_its_user_gives(cpus: u32) -> Result<()> {
+    let cpus = format!("--cpus-per-task={cpus}");
+    let promising = |qos: &str| format!("--export=ALL,MAPPER_QOS={qos}");
+    let job = Job::submit_with(User::Alice, &[&cpus, &promising("0.95")], PROGRAM)?;
+    job.is_promised(0.95, User::Alice)?;
+    let name = format!("job_{}", job.0);
+    let promise = |user: User| {
+        let mut mapperctl = user.command("mapperctl")?;
+        output_of(mapperctl.args(["promise", &name, "0.6"]))
+    };
+    ensure!(promise(User::Bob).is_err(), "another user may");
+    job.is_promised(0.95, User::Alice)?;
+    promise(User::Alice)?;
+    job.is_promised(0.6, User::Alice)?;
+    asked("scancel", &[&job.0])?;
+    job.becomes("CANCELLED 0:15")?;
+    // It runs although its promise is none.
+    let said = Path::new("/tmp/job-without-promise");
+    let options = [
+        &cpus,
+        &promising("2"),
+        &format!("--output={}", said.display()),
+    ];
+    let options = options.map(String::as_str);
+    let refused = Job::submit_with(User::Alice, &options, "echo it runs")?;
+    refused.becomes("COMPLETED 0:0")?;
+    let said = output_of(User::Alice.command("cat")?.arg(said))?;
+    ensure!(
+        said.contains("mapper: no promise of its own: ") && said.contains("it runs"),
+        "{said}"
+    );
+    Ok(())
 }

@@ -37,7 +37,7 @@ mod tests;
 
 pub(crate) use root::cgroup2_mount;
 pub use root::find_root;
-pub use running::{RunningGroup, RunningGroups, running_groups};
+pub use running::{RunningGroup, RunningGroups, running_groups, users_in};
 
 use self::adoption::Adoption;
 use self::files::{

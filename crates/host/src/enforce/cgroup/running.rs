@@ -1,16 +1,20 @@
 //! All control groups of the machine that have processes.
 
+use super::files::collect_some;
 use super::group_dir::{GroupDir, Identity, Populated};
 use super::root::cgroup2_mount;
 use crate::HostError;
-use crate::enforce::Extent;
-use crate::procfs::read_small;
-use std::collections::VecDeque;
+use crate::enforce::{Extent, Tasks};
+use crate::procfs::{ProcFs, read_small};
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 /// Groups of one parent that are looked at, and in all: users may make any number of them.
 const MOST_OF_ONE: usize = 1024;
 const MOST: usize = 8192;
+
+/// Processes of a group that are asked whose they are.
+const PROCESSES: usize = 128;
 
 /// A control group with processes in it or below it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -86,6 +90,25 @@ fn groups_in(
         }
     }
     Ok(found)
+}
+
+/// The users whose processes are in a group or below it, each once; of so many processes as a look may cost.
+#[must_use]
+pub fn users_in(path: &str) -> Vec<u32> {
+    let found = || -> Result<BTreeSet<u32>, HostError> {
+        let mounts = read_small(Path::new("/proc/self/mounts"))?;
+        let Some(mount) = cgroup2_mount(&mounts) else {
+            return Ok(BTreeSet::new());
+        };
+        let (root, proc) = (GroupDir::open(&mount)?, ProcFs::at("/proc")?);
+        let group = root.beneath(Path::new(path.trim_start_matches('/')))?;
+        let mut tasks = Tasks::default();
+        collect_some(&group, &mut tasks, PROCESSES);
+        let uids = tasks.processes.into_iter().map(|pid| proc.uids(pid));
+        // Others have ended.
+        Ok(uids.flatten().map(|uids| uids.real).collect())
+    };
+    found().unwrap_or_default().into_iter().collect()
 }
 
 #[cfg(test)]
