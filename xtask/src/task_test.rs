@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ impl Args {
         let is_chosen = |stage: &Stage| {
             let is_slow = matches!(
                 stage,
-                Stage::Conformance | Stage::Guest | Stage::Book | Stage::Overflow | Stage::Python
+                Stage::Conformance | Stage::Guest | Stage::Book | Stage::Python
             );
             let left_out = (self.quick && is_slow) || (self.no_vm && *stage == Stage::Guest);
             !left_out && (self.only.is_empty() || self.only.contains(stage))
@@ -54,7 +55,18 @@ impl Args {
     }
 }
 
+/// Cargo then has arithmetic checked in release, in everything that is built for tests, the guest's package included.
+const CHECKED: &str = "CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS";
+
 pub(crate) fn run(args: &Args, consent: Consent) -> anyhow::Result<()> {
+    if std::env::var_os(CHECKED).is_none() {
+        let mut again = Command::new(std::env::current_exe()?);
+        let error = again
+            .args(std::env::args_os().skip(1))
+            .env(CHECKED, "true")
+            .exec();
+        return Err(error).context("start it again");
+    }
     let started = Instant::now();
     let stages = args.stages();
     let purposes = stages.iter().flat_map(|stage| stage.purposes());
@@ -128,8 +140,6 @@ enum Stage {
     Tidy,
     /// Unit, property, golden and command line tests
     Tests,
-    /// Unit and property tests with overflow checks
-    Overflow,
     /// The wheel, the Python package and the examples
     Python,
     /// The book
@@ -156,7 +166,7 @@ impl Stage {
     fn purposes(self) -> &'static [Purpose] {
         match self {
             Self::Format | Self::Tidy | Self::Book => &[],
-            Self::Lints | Self::Overflow => &[Purpose::Build],
+            Self::Lints => &[Purpose::Build],
             Self::Tests | Self::Conformance => &[Purpose::Build, Purpose::Clang, Purpose::Tests],
             Self::Python => &[
                 Purpose::Browser,
@@ -175,7 +185,7 @@ impl Stage {
             Self::Format => command.args(["fmt", "--all", "--check"]),
             Self::Lints => {
                 command.args(["clippy", "--locked", "--all-targets", "--workspace"]);
-                command.args(["--", "-D", "warnings"])
+                command.args(["--release", "--", "-D", "warnings"])
             }
             Self::Tidy => {
                 let findings = task_tidy::findings()?;
@@ -188,11 +198,6 @@ impl Stage {
             Self::Tests => {
                 command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
                 command.arg("--release")
-            }
-            // Not optimised: for the checks that release programs do not have.
-            Self::Overflow => {
-                command.args(["test", "--locked", "--no-fail-fast", "--lib"]);
-                command.args(["--test", "history", "--test", "transfers"])
             }
             Self::Python => {
                 command = python::tests()?;
@@ -218,7 +223,7 @@ impl Stage {
         };
         let mut ran = Ran::new(run_command(command.current_dir(workspace::root()), output)?);
         match self {
-            Self::Tests | Self::Overflow => ran.count_summaries(output),
+            Self::Tests => ran.count_summaries(output),
             Self::Conformance | Self::Guest | Self::Python => {
                 let counted = ran.count_closing_line(output);
                 counted.context("no closing line with counts")?;

@@ -191,8 +191,20 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     let all = online_cpus()?;
     let alone = long.adopted()?;
     ensure!(alone == all, "alone it has {alone} of {all}");
-    let short = Job::submit(User::Bob, &format!("srun --overlap {PROGRAM} 100"))?;
-    short.adopted()?;
+    let all_cpus = format!("--cpus-per-task={}", all.len());
+    let promised = [&*all_cpus, "--export=ALL,MAPPER_QOS=0.95"];
+    let work = format!("srun --overlap {PROGRAM} 100");
+    let short = Job::submit_with(User::Bob, &promised, &work)?;
+    // Each counts for its user, who alone may give it another promise.
+    long.is_promised(0.8, User::Alice)?;
+    short.is_promised(0.95, User::Bob)?;
+    let name = format!("job_{}", short.0);
+    let refused = output_of(
+        User::Alice
+            .command("mapperctl")?
+            .args(["promise", &name, "0.6"]),
+    );
+    ensure!(refused.is_err(), "another user may");
     let apart = || {
         let (mine, theirs) = (
             effective_cpus(&long.group())?,
@@ -202,11 +214,8 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
         Ok(())
     };
     wait_for("CPUs of their own", apart)?;
-    long.is_promised(0.8, User::Alice)?;
-    short.is_promised(0.8, User::Bob)?;
     kill_daemon()?;
     wait_for("CPUs of their own under the next daemon", apart)?;
-    a_job_has_the_promise_that_its_user_gives(all.len())?;
     // Slurm has given it a part of the node for itself.
     let part = Job::submit_with(User::Bob, &["--cpus-per-task=1"], &format!("{PROGRAM} 100"))?;
     wait_long_for(PATIENCE, "what Slurm gives it", || {
@@ -216,8 +225,14 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     })?;
     std::thread::sleep(Duration::from_secs(3));
     ensure!(part.managed()?.is_none(), "it was adopted");
-    let (array, all_cpus) = ("--array=1-2", format!("--cpus-per-task={}", all.len()));
-    let array = Job::submit_with(User::Bob, &[array, &all_cpus], &format!("{PROGRAM} 100"))?;
+    // It runs although it can have no such promise.
+    let options = [
+        "--array=1-2",
+        &all_cpus,
+        "--export=ALL,MAPPER_QOS=2",
+        "--output=/tmp/job-of-array",
+    ];
+    let array = Job::submit_with(User::Bob, &options, &format!("{PROGRAM} 100"))?;
     // Its last task has the number of all.
     array.adopted()?;
     short.becomes("COMPLETED 0:0")?;
@@ -226,6 +241,9 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
         let task = Job(format!("{}_{task}", array.0));
         task.becomes("COMPLETED 0:0")?;
     }
+    let said = fs::read_to_string("/tmp/job-of-array")?;
+    let why = "mapper: no promise of its own: ";
+    ensure!(said.contains(why), "the job says {said}");
     wait_for("all CPUs", || {
         let cpus = effective_cpus(&long.group())?;
         ensure!(cpus == all, "it has {cpus}");
@@ -242,39 +260,4 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
         );
         Ok(())
     })
-}
-
-/// Beside one job of each user.
-fn a_job_has_the_promise_that_its_user_gives(cpus: u32) -> Result<()> {
-    let cpus = format!("--cpus-per-task={cpus}");
-    let promising = |qos: &str| format!("--export=ALL,MAPPER_QOS={qos}");
-    let job = Job::submit_with(User::Alice, &[&cpus, &promising("0.95")], PROGRAM)?;
-    job.is_promised(0.95, User::Alice)?;
-    let name = format!("job_{}", job.0);
-    let promise = |user: User| {
-        let mut mapperctl = user.command("mapperctl")?;
-        output_of(mapperctl.args(["promise", &name, "0.6"]))
-    };
-    ensure!(promise(User::Bob).is_err(), "another user may");
-    job.is_promised(0.95, User::Alice)?;
-    promise(User::Alice)?;
-    job.is_promised(0.6, User::Alice)?;
-    asked("scancel", &[&job.0])?;
-    job.becomes("CANCELLED 0:15")?;
-    // It runs although its promise is none.
-    let said = Path::new("/tmp/job-without-promise");
-    let options = [
-        &cpus,
-        &promising("2"),
-        &format!("--output={}", said.display()),
-    ];
-    let options = options.map(String::as_str);
-    let refused = Job::submit_with(User::Alice, &options, "echo it runs")?;
-    refused.becomes("COMPLETED 0:0")?;
-    let said = output_of(User::Alice.command("cat")?.arg(said))?;
-    ensure!(
-        said.contains("mapper: no promise of its own: ") && said.contains("it runs"),
-        "{said}"
-    );
-    Ok(())
 }

@@ -20,8 +20,7 @@ use crate::procfs::read_small;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,17 +80,8 @@ struct Held {
     /// Whether moves can be made meanwhile.
     moves: Moves,
     since: Instant,
-    returned: Arc<AtomicBool>,
+    outcome: Receiver<io::Result<()>>,
     thread: SyncSender<Job>,
-}
-
-/// Says that a change has returned, whatever became of it.
-struct Returns(Arc<AtomicBool>);
-
-impl Drop for Returns {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -215,10 +205,7 @@ impl Changes {
             state.start_threads();
         }
         let (done, outcome) = mpsc::sync_channel(1);
-        let returned = Arc::new(AtomicBool::new(false));
-        let returns = Returns(Arc::clone(&returned));
         let job: Job = Box::new(move || {
-            let _returns = returns;
             let _nobody_waits = done.send(make());
         });
         let since = Instant::now();
@@ -253,7 +240,7 @@ impl Changes {
             is_move,
             moves,
             since,
-            returned,
+            outcome,
             thread,
         });
         Err(HostError::HeldUp(what.clone(), what, 0))
@@ -282,13 +269,22 @@ impl State {
 
     /// Forgets what has returned.
     fn look(&mut self) {
-        let returned = |held: &mut Held| held.returned.load(Ordering::Acquire);
-        for held in self.held.extract_if(.., returned) {
-            let s = held.since.elapsed().as_secs_f64();
-            tracing::info!(
-                "the kernel has finished a change after {s:.1} s: {}",
-                held.change
-            );
+        for held in std::mem::take(&mut self.held) {
+            let (change, s) = (&held.change, held.since.elapsed().as_secs_f64());
+            match held.outcome.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    self.held.push(held);
+                    continue;
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(
+                        "a change failed that was held up for {s:.1} s: {change}: {error}"
+                    );
+                }
+                Ok(Ok(())) | Err(TryRecvError::Disconnected) => {
+                    tracing::info!("the kernel has finished a change after {s:.1} s: {change}");
+                }
+            }
             self.idle.push(held.thread);
         }
         // Others end.
