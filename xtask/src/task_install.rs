@@ -23,13 +23,14 @@ use crate::workspace;
 pub(crate) const SONAME: &str = include_str!("../../crates/client-c/soname").trim_ascii_end();
 
 /// The packages that are built for an installation.
-pub(crate) const PACKAGES: [&str; 6] = [
+pub(crate) const PACKAGES: [&str; 7] = [
     "mapper",
     "mapperd",
     "mapper-launch",
     "mapperctl",
     "mapper-omp-shim",
     "mapper-client-c",
+    "mapper-spank",
 ];
 
 /// Installs mapper

@@ -59,6 +59,11 @@ impl Slurm {
         let node = format!("NodeName=mapper-guest NodeAddr={ADDRESS} CPUs={cpus}\n");
         fs::write("/etc/slurm/cgroup.conf", "ConstrainCores=yes\n")?;
         fs::write(CONFIGURATION, format!("{MACHINE}{node}{site}"))?;
+        let plugin = BOOK
+            .lines()
+            .find(|line| line.trim().starts_with("optional /"));
+        let plugin = plugin.context("the page has no line for plugstack.conf")?;
+        fs::write("/etc/slurm/plugstack.conf", plugin.trim().to_owned() + "\n")?;
         let slurm = Self;
         fs::create_dir_all("/run/slurm-of-test/state")?;
         fs::create_dir_all("/run/slurm-of-test/spool")?;
@@ -192,9 +197,15 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     let alone = long.adopted()?;
     ensure!(alone == all, "alone it has {alone} of {all}");
     let all_cpus = format!("--cpus-per-task={}", all.len());
-    let promised = [&*all_cpus, "--export=ALL,MAPPER_QOS=0.95"];
     let work = format!("srun --overlap {PROGRAM} 100");
-    let short = Job::submit_with(User::Bob, &promised, &work)?;
+    let promised = |share| Job::submit_with(User::Bob, &[&all_cpus, share], &work);
+    let refused = promised("--qos-share=2").err();
+    let refused = refused.context("a job has twice its fair share")?;
+    ensure!(
+        format!("{refused:#}").contains("mapper: --qos-share=2"),
+        "{refused:#}"
+    );
+    let short = promised("--qos-share=0.95")?;
     // Each counts for its user, who alone may give it another promise.
     long.is_promised(0.8, User::Alice)?;
     short.is_promised(0.95, User::Bob)?;
