@@ -49,9 +49,10 @@ fn steps_per_s<const CHAINS: usize>() -> f64 {
     while start.elapsed() < pin::ROUND {
         for _ in 0..PIECE {
             for chain in &mut chains {
-                *chain = chain
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
+                // The upper half of a product, for which there is no vector instruction: as one vector, four chains take
+                // as long as four after each other.
+                let product = u128::from(*chain) * 6_364_136_223_846_793_005;
+                *chain = ((product >> 64) as u64).wrapping_add(1_442_695_040_888_963_407);
             }
         }
         pieces += 1;
