@@ -122,10 +122,11 @@ pub enum Question {
         name: String,
     },
     /// Give a running application another promise, from the next decision on
+    #[command(allow_missing_positional = true)]
     Promise {
-        /// The application's name or id
+        /// The application's name or id; without one, the application that this command is part of
         #[arg(add = ArgValueCandidates::new(running))]
-        name: String,
+        name: Option<String>,
         /// Share of its fair-share performance, such as 0.85 or 85%
         #[arg(value_name = "SHARE", allow_negative_numbers = true)]
         qos: Qos,

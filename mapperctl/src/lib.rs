@@ -185,7 +185,7 @@ pub fn answer(question: &Question, socket: Option<&Path>) -> anyhow::Result<()> 
         | Question::Adopt(_)
         | Question::Release { .. } => String::new(),
         Question::Promise { name, qos } => {
-            let reply = client.promise(Some(name), *qos);
+            let reply = client.promise(name.as_deref(), *qos);
             promise_view::view(&reply.map_err(with_those_that_run)?)
         }
         Question::Reload => reload_view::view(&client.reload()?),
