@@ -281,9 +281,11 @@ impl State {
                         "a change failed that was held up for {s:.1} s: {change}: {error}"
                     );
                 }
-                Ok(Ok(())) | Err(TryRecvError::Disconnected) => {
+                Ok(Ok(())) => {
                     tracing::info!("the kernel has finished a change after {s:.1} s: {change}");
                 }
+                // Its thread has ended with it.
+                Err(TryRecvError::Disconnected) => continue,
             }
             self.idle.push(held.thread);
         }

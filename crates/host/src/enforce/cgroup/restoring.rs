@@ -142,8 +142,7 @@ pub(super) fn recall(remembered: &serde_json::Value, now: Instant) -> Vec<Restor
 }
 
 impl Units {
-    /// [`HostError::SystemdLate`] if systemd has not answered yet; who asks again for the same unit gets the answer once it has
-    /// come.
+    /// [`HostError::SystemdLate`] if systemd has not answered yet. A later call for the same unit returns the answer.
     pub(super) fn look(&mut self, unit: &UnitName) -> Result<UnitState, HostError> {
         self.looks.retain(|look| !look.is_over());
         let asked = self.looks.iter().position(|look| look.is_at(unit));
@@ -195,8 +194,8 @@ impl Units {
         }
     }
 
-    /// Restores the memory nodes of a unit through systemd, which takes this before the calls that follow. A failure is logged:
-    /// its memory stays where it is.
+    /// Restores the memory nodes of a unit through systemd, which takes this before the calls that follow. A failure within
+    /// the time of a decision is logged: its memory stays where it is.
     pub(super) fn give_nodes_back(&mut self, groups: &Groups, unit: &UnitName, before: CpuSet) {
         // As with CPUs, the kernel refuses an empty list: all nodes come first.
         let all = groups.root.read_cpus(ALL_NODES).ok();

@@ -92,9 +92,9 @@ fn groups_in(
     Ok(found)
 }
 
-/// The users whose processes are in a group or below it, each once; of so many processes as a look may cost.
+/// The users whose processes are in a group or below it, of so many processes as a look may cost.
 #[must_use]
-pub fn users_in(path: &str) -> Vec<u32> {
+pub fn users_in(path: &str) -> BTreeSet<u32> {
     let found = || -> Result<BTreeSet<u32>, HostError> {
         let mounts = read_small(Path::new("/proc/self/mounts"))?;
         let Some(mount) = cgroup2_mount(&mounts) else {
@@ -108,7 +108,7 @@ pub fn users_in(path: &str) -> Vec<u32> {
         // Others have ended.
         Ok(uids.flatten().map(|uids| uids.real).collect())
     };
-    found().unwrap_or_default().into_iter().collect()
+    found().unwrap_or_default()
 }
 
 #[cfg(test)]

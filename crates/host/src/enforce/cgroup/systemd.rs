@@ -24,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 pub(super) const STOPPING: Duration = Duration::from_millis(500);
 
 /// What was asked about a unit is not used any more after this time.
-const LOOKED_FOR: Duration = Duration::from_millis(500);
+const LOOKED_FOR: Duration = Duration::from_secs(1);
 
 /// How long the thread itself waits for an answer before it takes the connection for dead.
 const GIVEN_UP: Duration = Duration::from_secs(10);
@@ -141,7 +141,7 @@ impl Outstanding {
 #[derive(Debug)]
 pub(super) struct Look {
     unit: UnitName,
-    until: Instant,
+    since: Instant,
     answered: Receiver<Result<UnitState, String>>,
 }
 
@@ -151,7 +151,7 @@ impl Look {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        Instant::now() > self.until
+        self.since.elapsed() > LOOKED_FOR
     }
 
     /// [`HostError::SystemdLate`] if the answer does not come within this time.
@@ -160,8 +160,8 @@ impl Look {
             Ok(Ok(state)) => Ok(state),
             Ok(Err(why)) => Err(failed("look at", &self.unit, why)),
             Err(RecvTimeoutError::Timeout) => {
-                let (unit, waited) = (self.unit.0.clone(), LOOKED_FOR.as_millis());
-                Err(HostError::SystemdLate("look at", unit, waited))
+                let (unit, waited) = (self.unit.0.clone(), self.since.elapsed());
+                Err(HostError::SystemdLate("look at", unit, waited.as_millis()))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 Err(failed("look at", &self.unit, thread_ended()))
@@ -173,11 +173,11 @@ impl Look {
 impl Systemd {
     pub(super) fn look(&mut self, unit: &UnitName) -> Result<Look, HostError> {
         let (answer, answered) = channel();
-        let until = Instant::now() + LOOKED_FOR;
-        self.submit(Job::Look(unit.clone(), until, answer), unit)?;
+        let since = Instant::now();
+        self.submit(Job::Look(unit.clone(), since + LOOKED_FOR, answer), unit)?;
         Ok(Look {
             unit: unit.clone(),
-            until,
+            since,
             answered,
         })
     }
