@@ -7,6 +7,7 @@
 //! in between needs a lock for the compiler only.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use mapper_model::Qos;
@@ -51,7 +52,7 @@ unsafe extern "C" {
 static SHARE: Mutex<Option<CString>> = Mutex::new(None);
 
 /// Slurm has read the option, of the command line or, on a node, of the job.
-extern "C" fn share_given(_: c_int, argument: *const c_char, _: c_int) -> c_int {
+extern "C" fn share_given(_: c_int, argument: *const c_char, remote: c_int) -> c_int {
     if argument.is_null() {
         return FAILED;
     }
@@ -59,8 +60,10 @@ extern "C" fn share_given(_: c_int, argument: *const c_char, _: c_int) -> c_int 
     let given = unsafe { CStr::from_ptr(argument) };
     let share = given.to_string_lossy();
     if let Err(error) = share.parse::<Qos>() {
-        // Slurm's own message says only that it is invalid.
-        eprintln!("mapper: --qos-share={share}: {error}");
+        // Slurm's own message says only that it is invalid. On a node nobody would read this.
+        if remote == 0 {
+            let _unheard = writeln!(std::io::stderr(), "mapper: --qos-share={share}: {error}");
+        }
         return FAILED;
     }
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = Some(given.to_owned());
@@ -87,9 +90,9 @@ pub unsafe extern "C" fn slurm_spank_init(
         value: 0,
         callback: share_given,
     };
-    // SAFETY: the handle is Slurm's; the option is laid out as Slurm's, and Slurm copies what it has. Where no options are taken,
-    // as in slurmd, it returns an error, which changes nothing.
-    let _not_here = unsafe { spank_option_register(spank, &raw const option) };
+    // SAFETY: the handle is Slurm's; the option is laid out as Slurm's, and Slurm copies what it has. An error means that the
+    // option is not known there; the job runs.
+    let _unknown = unsafe { spank_option_register(spank, &raw const option) };
     SUCCESS
 }
 

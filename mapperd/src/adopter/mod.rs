@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
-use users::UsersOfGroups;
+use users::UsersOfJobs;
 
 /// How often it is looked what runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -41,7 +41,7 @@ pub(crate) async fn run(
     sender: Sender,
 ) {
     let (mut attempts, mut sayings) = (Attempts::default(), Sayings::default());
-    let mut users = UsersOfGroups::default();
+    let mut users = UsersOfJobs::default();
     loop {
         let present = rules.borrow_and_update().clone();
         if present.is_empty() {
@@ -50,9 +50,11 @@ pub(crate) async fn run(
             }
             continue;
         }
-        let mut known = std::mem::take(&mut users);
-        let look =
-            tokio::task::spawn_blocking(move || (candidates(&present, &mut known), known)).await;
+        let (mut known, accounts_of) = (std::mem::take(&mut users), accounts.clone());
+        let look = tokio::task::spawn_blocking(move || {
+            (candidates(&present, &accounts_of, &mut known), known)
+        });
+        let look = look.await;
         let look = match look {
             Ok((look, known)) => {
                 users = known;
@@ -118,13 +120,17 @@ struct Found {
 }
 
 /// What runs and fits a rule. What is within something else that does belongs to that.
-fn candidates(rules: &AdoptRules, users: &mut UsersOfGroups) -> Result<Found, String> {
+fn candidates(
+    rules: &AdoptRules,
+    accounts: &Accounts,
+    users: &mut UsersOfJobs,
+) -> Result<Found, String> {
     let fits = |path: &str| rules.find(path).is_some();
     let running = running_groups(fits, |path| rules.reach_below(path));
     let running = running.map_err(|error| chain(&error))?;
     users.keep(running.groups.iter());
     Ok(Found {
-        candidates: outermost(running.groups, rules, users),
+        candidates: outermost(running.groups, rules, |group| users.of(group, accounts)),
         extent: running.extent,
     })
 }
@@ -133,7 +139,7 @@ fn candidates(rules: &AdoptRules, users: &mut UsersOfGroups) -> Result<Found, St
 fn outermost(
     groups: Vec<RunningGroup>,
     rules: &AdoptRules,
-    users: &mut UsersOfGroups,
+    mut user_of: impl FnMut(&RunningGroup) -> Option<u32>,
 ) -> Vec<Candidate> {
     let mut chosen: Vec<Candidate> = Vec::new();
     let mut within = std::collections::BTreeSet::new();
@@ -147,13 +153,14 @@ fn outermost(
         }
         if let Some(Wanted { rule, request }) = rules.find(&group.path) {
             within.insert(group.path.clone());
-            let user = users.of(&group);
-            chosen.push(Candidate {
-                group,
-                user,
-                rule,
-                request,
-            });
+            if let Some(user) = user_of(&group) {
+                chosen.push(Candidate {
+                    group,
+                    user,
+                    rule,
+                    request,
+                });
+            }
         }
     }
     chosen
@@ -268,7 +275,8 @@ mod tests {
     fn chosen(text: &str, paths: &[&str]) -> Vec<Candidate> {
         let rules = AdoptRules::resolve(&ConfigFile::parse(text).unwrap().adopt).unwrap();
         let groups = paths.iter().map(|path| group(path)).collect();
-        outermost(groups, &rules, &mut UsersOfGroups::default())
+        let (accounts, mut users) = (Accounts::default(), UsersOfJobs::default());
+        outermost(groups, &rules, |group| users.of(group, &accounts))
     }
 
     #[test]
