@@ -22,6 +22,32 @@ pub static plugin_name: [u8; 7] = *b"mapper\0";
 #[unsafe(no_mangle)]
 pub static plugin_type: [u8; 6] = *b"spank\0";
 
+/// Slurm loads the plugin if the release is its own.
+#[unsafe(no_mangle)]
+pub static plugin_version: u32 = number_of(match option_env!("MAPPER_SLURM_RELEASE") {
+    Some(release) => release,
+    None => "22.05",
+});
+
+/// The number of a release such as `22.05`, as Slurm writes it.
+const fn number_of(release: &str) -> u32 {
+    let bytes = release.as_bytes();
+    let (mut parts, mut part, mut place) = ([0u32; 2], 0, 0);
+    while place < bytes.len() {
+        match bytes[place] {
+            b'.' if part == 0 => part = 1,
+            digit @ b'0'..=b'9' => parts[part] = parts[part] * 10 + (digit - b'0') as u32,
+            _ => panic!("MAPPER_SLURM_RELEASE is not a release such as 22.05"),
+        }
+        place += 1;
+    }
+    assert!(
+        part == 1,
+        "MAPPER_SLURM_RELEASE is not a release such as 22.05"
+    );
+    parts[0] << 16 | parts[1] << 8
+}
+
 /// Slurm's `spank_t`.
 type Spank = *mut c_void;
 

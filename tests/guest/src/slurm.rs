@@ -248,6 +248,11 @@ pub(crate) fn jobs_of_slurm_that_share_a_node_have_cpus_of_their_own() -> Result
     array.adopted()?;
     short.becomes("COMPLETED 0:0")?;
     part.becomes("COMPLETED 0:0")?;
+    // What it got, for its user only.
+    let report = |user: User| output_of(user.command("mapperctl")?.args(["report", &name]));
+    ensure!(report(User::Alice).is_err(), "another user may");
+    let got = report(User::Bob)?;
+    ensure!(got.contains(&name), "{got}");
     for task in 1..=2 {
         let task = Job(format!("{}_{task}", array.0));
         task.becomes("COMPLETED 0:0")?;
