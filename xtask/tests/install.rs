@@ -42,6 +42,7 @@ fn built() -> tempfile::TempDir {
         fs::copy(built.join(library), folder.path().join(library)).unwrap();
     }
     fs::write(folder.path().join("libmapper_omp.so"), "shim").unwrap();
+    fs::write(folder.path().join("libmapper_spank.so"), "plugin").unwrap();
     for program in ["mapper", "mapperd", "mapper-launch", "mapperctl"] {
         write_program(&folder.path().join(program));
     }
