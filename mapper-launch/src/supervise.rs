@@ -155,7 +155,8 @@ impl Supervisor {
             infos.push(info);
         }
         let seen = self.witness.as_ref().map(Witness::seen);
-        let to_group = seen.map(|seen| seen.union(self.in_between));
+        // Ctrl-Z soon after `fg` takes back the SIGCONT there that was read here: passed on, it would continue the program.
+        let to_group = seen.map(|seen| seen.union(self.in_between).with_taken_back());
         let arrivals: Vec<_> = infos.iter().map(|info| arrival(info, to_group)).collect();
         let mut explained = SignalBits::default();
         for arrival in &arrivals {

@@ -3,8 +3,8 @@
 //! A signal does not say whether it was sent to one process or to its group, and the launcher must pass on only the
 //! former (see [`forwarding`](crate::forwarding)). The witness is a second process in the launcher's group that blocks
 //! all signals and does nothing: a signal that is pending there was sent to the group. The kernel visits the newest
-//! member of a group first, so the witness has a signal before the launcher. Pending signals cannot be taken back; when
-//! one has been seen, a new witness replaces the old one. It also continues a stopped launcher.
+//! member of a group first, so the witness has a signal before the launcher. Nobody but the kernel can take pending signals back
+//! ([`SignalBits::with_taken_back`]); when one has been seen, a new witness replaces the old one. It also continues a stopped launcher.
 //!
 //! It has another name than the launcher, so that `pkill mapper` does not reach it, and ends with the launcher.
 
@@ -47,6 +47,20 @@ impl SignalBits {
 
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// These, and what the kernel takes back when they are sent: a stop takes back a SIGCONT that is pending, and a SIGCONT
+    /// stops.
+    pub(crate) fn with_taken_back(self) -> Self {
+        let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        let stops = stops.into_iter().fold(Self::default(), Self::with);
+        let continues = Self::default().with(libc::SIGCONT);
+        let taken_back = |sent: Self, pending: Self| match self.without(sent) == self {
+            true => Self::default(),
+            false => pending,
+        };
+        self.union(taken_back(stops, continues))
+            .union(taken_back(continues, stops))
     }
 }
 
@@ -126,4 +140,20 @@ fn is_stopped(process: Pid) -> bool {
     // The name, in parentheses, may hold anything.
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|rest| rest.starts_with(['T', 't']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_the_kernel_may_have_taken_back_counts_as_seen() {
+        let seen = |signal| SignalBits::default().with(signal).with_taken_back();
+        for stop in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+            assert!(seen(stop).contains(libc::SIGCONT));
+            assert!(seen(libc::SIGCONT).contains(stop));
+        }
+        assert!(!seen(libc::SIGTSTP).contains(libc::SIGTTIN));
+        assert_eq!(seen(libc::SIGINT), SignalBits::default().with(libc::SIGINT));
+    }
 }
