@@ -83,6 +83,8 @@ impl Daemon {
 
     /// Another one in the place of one that has ended.
     pub(crate) fn start_again(&mut self) {
+        let ready = |log: String| log.matches(" ready socket=").count();
+        let before = ready(self.log());
         self.child = Self::spawn(Self::command(), self.dir.path(), &["--interval", "50ms"]);
         eventually("the next daemon answers", || {
             self.try_client().is_ok_and(|mut client| {
@@ -91,6 +93,8 @@ impl Daemon {
                     .is_ok_and(|status| status.daemon.pid == self.child.id())
             })
         });
+        // It may answer before its log is written.
+        eventually("its log says so", || ready(self.log()) > before);
     }
 
     /// Ends it without a chance to do anything, and starts another one.
