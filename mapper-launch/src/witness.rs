@@ -3,8 +3,9 @@
 //! A signal does not say whether it was sent to one process or to its group, and the launcher must pass on only the
 //! former (see [`forwarding`](crate::forwarding)). The witness is a second process in the launcher's group that blocks
 //! all signals and does nothing: a signal that is pending there was sent to the group. The kernel visits the newest
-//! member of a group first, so the witness has a signal before the launcher. Nobody but the kernel can take pending signals back
-//! ([`SignalBits::with_taken_back`]); when one has been seen, a new witness replaces the old one. It also continues a stopped launcher.
+//! member of a group first, so the witness has a signal before the launcher. Only the kernel can take
+//! pending signals back ([`SignalBits::with_taken_back`]); when one has been seen, a new witness replaces the old one. It also
+//! continues a stopped launcher.
 //!
 //! It has another name than the launcher, so that `pkill mapper` does not reach it, and ends with the launcher.
 

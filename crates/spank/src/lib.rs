@@ -3,8 +3,8 @@
 //! The command that the user gives checks the share. On each node the plugin sets `MAPPER_QOS` for the tasks of the job, by
 //! which the TaskProlog (`deploy/slurm`) gives the job its promise.
 //!
-//! *Invariants.* Nothing here panics: a panic would end Slurm's program. Slurm calls a plugin from one thread, so what it keeps
-//! in between needs a lock for the compiler only.
+//! *Invariants.* Nothing here panics: a panic would end Slurm's program. Slurm calls a plugin from one thread; the lock is there
+//! because Rust asks for one.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::Write as _;

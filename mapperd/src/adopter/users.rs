@@ -1,4 +1,4 @@
-//! For whom a group counts that a rule names.
+//! The user against whose share and limits a group counts that a rule adopts.
 
 use crate::config::accounts::Accounts;
 use mapper_host::enforce::cgroup::{RunningGroup, users_in};
