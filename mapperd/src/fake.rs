@@ -375,7 +375,7 @@ impl FakeMachine {
         self.daemon.store.flush(Duration::from_secs(20));
         self.daemon.answer_saved(tokio::time::Instant::now());
         for _ in 0..self.daemon.registry.joining.len() {
-            self.daemon.move_next();
+            self.daemon.take_turn();
         }
     }
 }

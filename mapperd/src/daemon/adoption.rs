@@ -15,15 +15,9 @@ use mapper_control::{ErrorReply, Reply};
 use mapper_host::enforce::Moved;
 use mapper_model::{AppId, Trigger};
 use std::cmp::Reverse;
-use std::time::{Duration, Instant as Clock};
+use std::time::Instant as Clock;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-/// How long an adoption waits for systemd.
-const ASKED_FOR: Duration = Duration::from_millis(500);
-
-/// How long others are served between two turns of adoptions, at least.
-const NEXT_TURN: Duration = Duration::from_millis(10);
 
 impl Daemon {
     pub(crate) fn adopt(
@@ -126,14 +120,16 @@ impl Daemon {
             app,
         } = match prepared {
             Ok(prepared) => prepared,
-            Err(NotPrepared::Unanswered(_)) if asking.since.elapsed() < ASKED_FOR => {
-                self.registry.asking.push(Asking { asked, ..asking });
-                let again = Instant::now() + NEXT_TURN;
-                self.timing.next_turn.get_or_insert(again);
-                return;
-            }
-            Err(NotPrepared::Unanswered(error) | NotPrepared::Refused(error)) => {
+            Err(NotPrepared::Refused(error)) => {
                 return self.not_adopted(&target, uid, asked, error);
+            }
+            Err(NotPrepared::NotYet { error, at_most }) => {
+                if asking.since.elapsed() >= at_most {
+                    return self.not_adopted(&target, uid, asked, error);
+                }
+                self.registry.asking.push(Asking { asked, ..asking });
+                self.next_turn_comes();
+                return;
             }
         };
         let due = Instant::now() + SAVED_FIRST;
@@ -164,14 +160,14 @@ impl Daemon {
             ..
         } = self;
         if let Some(held) = machine.moves_held_up() {
-            return Err(held_up(&held).into());
+            return Err(NotPrepared::held_up(held_up(&held)));
         }
         let (request, rule) = (asking.request.clone(), asking.rule.clone());
         adopt::prepare(&asking.peer, request, rule, config, registry, machine)
     }
 
-    /// Goes on with the adoptions that systemd has answered by now.
-    fn ask_again(&mut self) {
+    /// Goes on with the adoptions that are not prepared yet.
+    pub(super) fn ask_again(&mut self) {
         for asking in std::mem::take(&mut self.registry.asking) {
             let (uid, account, started) = (asking.uid(), asking.peer.account, Clock::now());
             self.begin_to_adopt(asking);
@@ -209,19 +205,15 @@ impl Daemon {
         }
     }
 
-    /// Moves one adoption, or more of it: that whose user has most time left, and of these which has waited longest. Others are
-    /// served for as long before the next turn.
-    pub(crate) fn move_next(&mut self) {
-        self.timing.next_turn = None;
-        self.ask_again();
-        let moves = |joining: &Joining| matches!(joining.step, Step::Moving { .. });
+    /// Moves one adoption, or more of it: that whose user has most time left, and of these which has waited longest.
+    pub(super) fn bring_in_next(&mut self) {
         let started = Clock::now();
         let left = |joining: &Joining| {
             let account = joining.adoptee.account;
             Reverse(self.quotas.left_us(joining.uid, account, started))
         };
         let joining = self.registry.joining.iter().enumerate();
-        let moving = joining.filter(|(_, joining)| moves(joining));
+        let moving = joining.filter(|(_, joining)| joining.moves());
         let next = moving.min_by_key(|(_, joining)| left(joining));
         let Some((place, _)) = next else {
             return;
@@ -229,11 +221,7 @@ impl Daemon {
         let joining = self.registry.joining.remove(place);
         let (uid, account) = (joining.uid, joining.adoptee.account);
         self.bring_in(joining);
-        let took = started.elapsed();
-        self.quotas.charge(uid, account, took);
-        if self.registry.joining.iter().any(moves) {
-            self.timing.next_turn = Some(Instant::now() + took.max(NEXT_TURN));
-        }
+        self.quotas.charge(uid, account, started.elapsed());
     }
 
     fn bring_in(&mut self, mut joining: Joining) {

@@ -1,15 +1,16 @@
 //! Adoptions while the disk or the kernel is slow.
 
 use crate::fake::{FakeMachine, assert_says, root};
-use crate::registry::pending::Step;
+use crate::registry::pending::{Promising, Step};
+use crate::requests::permit::HELD_UP_AT_MOST;
 use crate::socket::message::Answer;
 use crate::store::directory::Stored;
 use crate::store::kept_pages::KeptPages;
 use crate::store::saved::{Ending, Progress, Saved, SavedApp, Unsaved};
 use crate::store::saver::{Saver, StateWriter};
 use crate::store::takeover::Legacy;
-use mapper_control::schema::{AdoptRequest, AdoptTarget};
-use mapper_model::AppId;
+use mapper_control::schema::{AdoptRequest, AdoptTarget, PromiseRequest};
+use mapper_model::{AppId, Qos};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -132,7 +133,7 @@ fn an_adoption_is_moved_in_turns_between_which_others_are_served() {
         machine.daemon.interval_passed();
         assert_eq!(machine.seen.borrow().turns_left, turns_left);
         assert!(answer.try_recv().is_err() && machine.daemon.registry.apps.is_empty());
-        machine.daemon.move_next();
+        machine.daemon.take_turn();
     }
     assert_eq!(machine.daemon.timing.next_turn, None);
     assert!(answer.try_recv().unwrap().is_ok());
@@ -155,7 +156,7 @@ fn an_adoption_that_the_kernel_does_not_finish_or_the_daemon_does_not_see_throug
         } else {
             let since = tokio::time::Instant::now() - Duration::from_secs(11);
             machine.daemon.registry.joining[0].step = Step::Moving { since: Some(since) };
-            machine.daemon.move_next();
+            machine.daemon.take_turn();
         }
         assert_says(answer.try_recv().unwrap().unwrap_err(), &[says]);
         assert_eq!(machine.daemon.registry.count(), 0);
@@ -177,10 +178,10 @@ fn adoptions_that_are_moved_have_their_turns_one_after_the_other() {
     let first = |machine: &FakeMachine| machine.daemon.registry.joining[0].adoptee.app.0;
     for turn in 0..5 {
         assert_eq!(first(&machine), 1 + turn % 2);
-        machine.daemon.move_next();
+        machine.daemon.take_turn();
     }
-    machine.daemon.move_next();
-    machine.daemon.move_next();
+    machine.daemon.take_turn();
+    machine.daemon.take_turn();
     for mut answer in answers {
         assert!(answer.try_recv().unwrap().is_ok());
     }
@@ -209,7 +210,7 @@ fn what_was_being_adopted_when_the_daemon_was_killed_is_adopted_by_the_next() {
         });
         assert_eq!(next.daemon.registry.count(), 1);
         while next.daemon.timing.next_turn.is_some() {
-            next.daemon.move_next();
+            next.daemon.take_turn();
         }
         assert_eq!(next.seen.borrow().moved.len(), moved);
         assert_eq!(next.daemon.registry.apps.len(), 1);
@@ -228,7 +229,7 @@ fn others_are_served_while_systemd_is_asked_about_a_unit() {
             "adopted" => {
                 for _ in 0..unanswered {
                     assert_eq!(machine.daemon.registry.count(), 0);
-                    machine.daemon.move_next();
+                    machine.daemon.take_turn();
                 }
                 machine.saved();
                 assert!(answer.try_recv().unwrap().is_ok());
@@ -237,7 +238,7 @@ fn others_are_served_while_systemd_is_asked_about_a_unit() {
             "late" => {
                 let before = Duration::from_millis(500);
                 machine.daemon.registry.asking[0].since -= before;
-                machine.daemon.move_next();
+                machine.daemon.take_turn();
                 assert_eq!(machine.daemon.timing.next_turn, None);
                 assert_says(answer.try_recv().unwrap().unwrap_err(), &["within 500 ms"]);
             }
@@ -250,5 +251,55 @@ fn others_are_served_while_systemd_is_asked_about_a_unit() {
             }
         }
         assert!(machine.daemon.registry.asking.is_empty());
+    }
+}
+
+#[test]
+fn what_asks_where_a_process_is_waits_while_the_kernel_holds_up_a_move_but_not_for_ever() {
+    let held = |machine: &FakeMachine, held| {
+        machine.seen.borrow_mut().moves_are_held_up = held;
+        machine.seen.borrow_mut().held_up = held;
+    };
+    for ends in [true, false] {
+        let mut machine = FakeMachine::with_processes_of(0);
+        held(&machine, true);
+        let mut adoption = begin_to_adopt(&mut machine, "/jobs/1");
+        let (reply, mut promise) = oneshot::channel();
+        let qos = Qos::new(0.5).unwrap();
+        machine.daemon.promise(Promising {
+            peer: root(),
+            request: PromiseRequest { name: None, qos },
+            reply,
+            since: tokio::time::Instant::now(),
+        });
+        for _ in 0..3 {
+            machine.daemon.take_turn();
+            assert!(
+                machine.daemon.timing.next_turn.is_some(),
+                "nobody looks again"
+            );
+        }
+        assert!(adoption.try_recv().is_err(), "it is answered");
+        assert!(promise.try_recv().is_err(), "it is answered");
+        let (adopted, promised) = match ends {
+            true => {
+                held(&machine, false);
+                machine.daemon.take_turn();
+                machine.saved();
+                (None, "part of no application")
+            }
+            false => {
+                let registry = &mut machine.daemon.registry;
+                registry.asking[0].since -= HELD_UP_AT_MOST;
+                registry.promising[0].since -= HELD_UP_AT_MOST;
+                machine.daemon.take_turn();
+                (Some("the kernel has held up"), "the kernel has held up")
+            }
+        };
+        match (adopted, adoption.try_recv().unwrap()) {
+            (None, answer) => assert!(answer.is_ok()),
+            (Some(says), answer) => assert_says(answer.unwrap_err(), &[says]),
+        }
+        assert_says(promise.try_recv().unwrap().unwrap_err(), &[promised]);
     }
 }

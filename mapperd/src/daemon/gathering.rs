@@ -6,7 +6,7 @@ use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
 use crate::requests::launch;
 use crate::requests::launch::NotAdmitted;
-use crate::requests::permit::held_up;
+use crate::requests::permit::{HELD_UP_AT_MOST, held_up};
 use crate::socket::message::Answer;
 use crate::socket::quota::{self, Event};
 use crate::store::saver::Saver;
@@ -33,9 +33,8 @@ const ADMITTING: Duration = Duration::from_millis(50);
 /// Newcomers that have waited longer are overtaken by no other.
 const OVERTAKEN: Duration = Duration::from_millis(500);
 
-/// How long a newcomer waits while the kernel blocks moves into groups, and how often the daemon checks that.
-const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often the daemon checks whether the kernel still holds up a move for which newcomers wait.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Which newcomer is admitted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

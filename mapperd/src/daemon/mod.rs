@@ -24,6 +24,7 @@ mod adoption;
 #[cfg(test)]
 mod adoption_tests;
 mod gathering;
+mod turns;
 
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
@@ -37,6 +38,7 @@ use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
 use crate::registry::page;
+use crate::registry::pending::Promising;
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal, invalid};
@@ -120,7 +122,7 @@ pub(crate) struct Timing {
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
     answers_due: Option<Instant>,
-    /// When more is moved of what is being adopted.
+    /// When more is done of what is done in [turns](turns).
     pub(crate) next_turn: Option<Instant>,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
@@ -164,7 +166,7 @@ impl Daemon {
             &mut self.telemetry,
         );
         if !self.registry.joining.is_empty() {
-            self.timing.next_turn = Some(Instant::now());
+            self.next_turn_comes();
         }
         if self.has_work() {
             self.membership_changed();
@@ -178,6 +180,7 @@ impl Daemon {
         let mut sign = Box::pin(watchdog.sign());
         let mut calls_until = Instant::now();
         loop {
+            self.go_on_if_unfinished();
             // The runtime looks at signals and at its timers only where nothing is ready here.
             tokio::task::yield_now().await;
             if Instant::now() < calls_until
@@ -210,7 +213,7 @@ impl Daemon {
                 Next::Interval => self.interval_passed(),
                 Next::Look => self.look_at_lenders(),
                 Next::Sign => sign.set(watchdog.sign()),
-                Next::Turn => self.move_next(),
+                Next::Turn => self.take_turn(),
                 Next::Message(Some(message)) => {
                     self.handle(message);
                     continue;
@@ -261,6 +264,12 @@ impl Daemon {
                 match request {
                     Request::Launch(request) => self.launch(peer, *request, reply),
                     Request::Adopt(request) => self.adopt(&peer, *request, reply),
+                    Request::Promise(request) => self.promise(Promising {
+                        peer,
+                        request,
+                        reply,
+                        since: Instant::now(),
+                    }),
                     request => {
                         let Handled { answer, effect } = self.answer(&peer, request);
                         self.act(effect);

@@ -15,7 +15,7 @@ use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_host::enforce;
 use mapper_model::{AppId, AppName, CpuSet};
-use pending::{Asking, Joining, Pending, Unanswered};
+use pending::{Asking, Joining, Pending, Promising, Unanswered};
 use provenance::{EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -42,6 +42,7 @@ pub(crate) struct Registry {
     pub(crate) unanswered: Vec<Unanswered>,
     /// Adoptions that wait for systemd.
     pub(crate) asking: Vec<Asking>,
+    pub(crate) promising: Vec<Promising>,
     /// Adoptions that wait to be saved, or are being moved.
     pub(crate) joining: Vec<Joining>,
     pub(crate) next_app: AppId,
@@ -59,6 +60,7 @@ impl Registry {
             pending: Vec::new(),
             unanswered: Vec::new(),
             asking: Vec::new(),
+            promising: Vec::new(),
             joining: Vec::new(),
             next_app: AppId(1),
             left_alone: VecDeque::new(),

@@ -6,7 +6,7 @@ use crate::registry::origin::ByRule;
 use crate::registry::provenance::Provenance;
 use crate::socket::message::{Answer, Outcome};
 use mapper_control::schema::{
-    AdoptRequest, AdoptTarget, LaunchRequest, Partition, RuntimeChoice, Terms,
+    AdoptRequest, AdoptTarget, LaunchRequest, Partition, PromiseRequest, RuntimeChoice, Terms,
 };
 use mapper_host::enforce::Adoptee;
 use mapper_model::{AppId, AppSpec};
@@ -61,7 +61,7 @@ pub(crate) struct Unanswered {
     pub(crate) due: Instant,
 }
 
-/// The adoption of a unit about which systemd is asked.
+/// An adoption that is not prepared yet: systemd is asked about the unit, or the kernel holds up a move.
 #[derive(Debug)]
 pub(crate) struct Asking {
     pub(crate) peer: Peer,
@@ -91,6 +91,21 @@ pub(crate) struct Joining {
     /// Whom its time is charged to.
     pub(crate) uid: u32,
     pub(crate) step: Step,
+}
+
+impl Joining {
+    pub(crate) const fn moves(&self) -> bool {
+        matches!(self.step, Step::Moving { .. })
+    }
+}
+
+/// Another promise for the application that its caller belongs to, while to know that would wait for a move.
+#[derive(Debug)]
+pub(crate) struct Promising {
+    pub(crate) peer: Peer,
+    pub(crate) request: PromiseRequest,
+    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) since: Instant,
 }
 
 /// How far an adoption is.

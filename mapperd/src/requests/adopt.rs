@@ -21,7 +21,8 @@ use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::{Adoption, ByRule, Origin, of_host};
 use crate::requests::permit::{
-    Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted, open_process,
+    HELD_UP_AT_MOST, Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted,
+    open_process,
 };
 use crate::store::saver::Flushed;
 use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
@@ -36,6 +37,9 @@ use std::time::Duration;
 
 /// How long an adoption waits until the state before it is written.
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
+
+/// How long an adoption waits for systemd.
+const ASKED_FOR: Duration = Duration::from_millis(500);
 
 /// How long the moves of an adoption may take in all.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
@@ -54,8 +58,19 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) enum NotPrepared {
     Refused(ErrorReply),
-    /// Not yet: systemd has been asked about the unit.
-    Unanswered(ErrorReply),
+    /// To be tried again until it has waited this long.
+    NotYet {
+        error: ErrorReply,
+        at_most: Duration,
+    },
+}
+
+impl NotPrepared {
+    /// The kernel holds up a move, and to know where processes are would wait, too.
+    pub(crate) const fn held_up(error: ErrorReply) -> Self {
+        let at_most = HELD_UP_AT_MOST;
+        Self::NotYet { error, at_most }
+    }
 }
 
 impl From<ErrorReply> for NotPrepared {
@@ -118,8 +133,12 @@ pub(crate) fn prepare(
         HostError::SystemdLate(..) => {
             // It is prepared again.
             registry.next_app = adoptee.app;
-            NotPrepared::Unanswered(refusal(&error))
+            NotPrepared::NotYet {
+                error: refusal(&error),
+                at_most: ASKED_FOR,
+            }
         }
+        HostError::HeldUp(..) => NotPrepared::held_up(refusal(&error)),
         error => NotPrepared::Refused(refusal(&error)),
     })?;
     let id = adoptee.app;
@@ -246,11 +265,12 @@ fn check_process(
     pid: u32,
     registry: &Registry,
     machine: &mut Machine,
-) -> Result<OwnedFd, ErrorReply> {
+) -> Result<OwnedFd, NotPrepared> {
+    let refuse = |message| Err(not_permitted(message).into());
     if pid <= 2 || pid == std::process::id() {
-        return Err(not_permitted(format!(
+        return refuse(format!(
             "process {pid} is a system process or the daemon itself; give the pid of a program"
-        )));
+        ));
     }
     let process = open_process(pid)?;
     // First, as it is cheap: a request for another user's process causes no work.
@@ -258,21 +278,19 @@ fn check_process(
         check_owner(peer, pid, pid, &machine.proc)?;
     }
     if registry.is_pending(pid) {
-        return Err(not_permitted(format!(
-            "process {pid} is being launched or adopted"
-        )));
+        return refuse(format!("process {pid} is being launched or adopted"));
     }
     // What an application has started since the last refresh is its own, too.
     if let Err(error) = machine.enforcer.refresh() {
         tracing::warn!("processes not read: {}", chain(&error));
     }
     if let Some(held) = machine.moves_held_up() {
-        return Err(held_up(&held));
+        return Err(NotPrepared::held_up(held_up(&held)));
     }
     if let Some(app) = machine.enforcer.owner(pid) {
-        return Err(not_permitted(format!(
+        return refuse(format!(
             "process {pid} is already managed, as part of application {app}; release that first"
-        )));
+        ));
     }
     let limit = match is_privileged(peer.uid) {
         true => TreeLimit::None,
@@ -280,12 +298,12 @@ fn check_process(
     };
     let tree = descendants(&machine.proc, pid, limit).map_err(|error| refusal(&error))?;
     let Some(first) = tree.first() else {
-        return Err(no_process(pid));
+        return Err(no_process(pid).into());
     };
     if first.parent == 2 {
-        return Err(not_permitted(format!(
+        return refuse(format!(
             "process {pid} is a kernel thread; give the pid of a program"
-        )));
+        ));
     }
     if !is_privileged(peer.uid) {
         for member in &tree {

@@ -20,6 +20,7 @@ use mapper_model::{AppSpec, CpuRange, Qos};
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
@@ -38,6 +39,9 @@ pub(crate) const fn invalid(message: String) -> ErrorReply {
 pub(crate) const fn internal(message: String) -> ErrorReply {
     ErrorReply::Internal { message }
 }
+
+/// How long a newcomer, or who asks for an application by a process, waits while the kernel holds up moves.
+pub(crate) const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
 
 /// No process can join a group now.
 pub(crate) fn held_up(held: &HeldUp) -> ErrorReply {

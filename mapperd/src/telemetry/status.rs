@@ -14,7 +14,7 @@ use mapper_control::schema::{
     RuntimeState, RuntimeStatus, SocketLayout, Status, StretchedInterval, TopologyStatus,
 };
 use mapper_control::{PROTOCOL, Reply};
-use mapper_host::enforce::Standing;
+use mapper_host::enforce::{HeldUp, Standing};
 use mapper_model::{Bottleneck, Loan, Reason, TeamMode};
 
 /// The state of the daemon, the machine and the applications, as far as the user may see it.
@@ -27,6 +27,7 @@ pub(crate) fn status(
     telemetry: &Telemetry,
 ) -> Reply {
     let topology = decider.topology();
+    let long = machine.enforcer.held_up().filter(HeldUp::is_long);
     let config = decider.controller.config();
     let apps = registry.apps.iter();
     let apps = apps.map(|app| match permit.may_see_app(app) {
@@ -47,7 +48,7 @@ pub(crate) fn status(
             enforcer: machine.enforcer_selection.clone(),
             counters: machine.counters_selection.clone(),
             isolation: Some(machine.isolation.clone()),
-            held_up: machine.enforcer.held_up().map(|held| HeldUpChange {
+            held_up: long.map(|held| HeldUpChange {
                 change: held.change,
                 lasting_ns: u64::try_from(held.lasting.as_nanos()).unwrap_or(u64::MAX),
             }),

@@ -106,8 +106,10 @@ impl Writer {
 pub enum Unfinished {
     /// None.
     Nothing,
-    /// Something has not got back what it had.
+    /// Something has not got back what it had, for which others have to answer.
     Restoring,
+    /// Processes or groups are still to be moved or removed, in [turns](super::Handover::go_on).
+    Moving,
 }
 
 #[cfg(test)]

@@ -13,6 +13,18 @@ pub struct HeldUp {
     pub moves: Moves,
 }
 
+impl HeldUp {
+    /// What lasts longer is told. Ordinary moves take some 20 to 60 ms where control groups are mounted without
+    /// `favordynmods`.
+    pub(crate) const LONG: Duration = Duration::from_millis(100);
+
+    /// Whether it lasts longer than an ordinary change.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.lasting >= Self::LONG
+    }
+}
+
 /// Whether processes can join and leave groups while a change is held up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moves {

@@ -190,17 +190,20 @@ pub trait Handover: fmt::Debug {
     /// Follows an application of an earlier daemon; an error if none of its processes is found.
     fn take_over(&mut self, former: &Former) -> Result<(), HostError>;
 
-    /// Whether [`Membership::refresh`] still has work for applications that were released.
+    /// Whether there is still work for applications that were released.
     fn unfinished(&self) -> Unfinished {
         Unfinished::Nothing
     }
+
+    /// Does as much of that work as others can wait for, where it is done in turns.
+    fn go_on(&mut self) {}
 
     /// What a later daemon needs to finish that work.
     fn remember_unfinished(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
 
-    /// Finishes at once what takes nobody else's answer.
+    /// Finishes at once what takes nobody else's answer, when the daemon stops.
     fn finish(&mut self) {}
 
     /// Continues the unfinished work of an earlier daemon. To be called before any [`Handover::take_over`].

@@ -3,9 +3,9 @@
 use super::files::POSSIBLE_CPUS;
 use super::group::Asked;
 use super::systemd::Outstanding;
-use super::tests::{APP, ROOT, Tree, of_app, operators, until_finished};
+use super::tests::{APP, ROOT, Tree, hold_up_writes_to, of_app, operators, until_finished};
 use super::*;
-use crate::enforce::AdoptTarget;
+use crate::enforce::{AdoptTarget, Moves};
 use std::fs;
 use std::os::unix::fs::chown;
 
@@ -298,11 +298,8 @@ fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
     tree.adopt(&adoptee).unwrap();
     let changes = tree.enforcer.groups.root.changes().clone();
     changes.impatient();
-    // Writing to it waits for a reader.
     let procs = tree.path(&of_app(1, "cgroup.procs"));
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &procs, fifo, mode, 0).unwrap();
+    hold_up_writes_to(&procs);
     for _ in 0..3 {
         assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::Part);
         assert!(changes.moves_wait());
@@ -317,6 +314,30 @@ fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
     );
     assert_eq!(tree.enforcer.move_in(&adoptee).unwrap(), Moved::All);
     assert_eq!(tree.enforcer.groups.apps[&APP].arriving.awaited, None);
+}
+
+#[test]
+fn a_daemon_that_stops_puts_processes_back_once_a_move_is_finished_that_the_kernel_holds_up() {
+    let mut tree = Tree::with_processes(&[Shown(100, 50, 7, SERVICE)]);
+    tree.adopt(&pid(100, None)).unwrap();
+    tree.group(&of_app(1, ""), true);
+    tree.write(&of_app(1, "cgroup.procs"), "100\n");
+    let home = format!("{SERVICE}/cgroup.procs");
+    tree.write(&home, "");
+    let changes = tree.enforcer.groups.root.changes().clone();
+    let held = changes.hold_up("cgroup.procs", Moves::Wait);
+    tree.release(1, Departure::ForGood).unwrap();
+    tree.enforcer.go_on();
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Moving);
+    assert_eq!(tree.read(&home), "");
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(held);
+    });
+    tree.enforcer.finish();
+    assert_eq!(tree.read(&home), "100");
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
+    later.join().unwrap();
 }
 
 #[test]
@@ -432,6 +453,22 @@ fn a_change_by_systemd_counts_when_the_file_shows_it_and_one_that_failed_is_no_c
     assert_eq!(tree.enforcer.groups.apps[&APP].written.to_string(), "2");
     tree.write(JOB_CPUS, "3\n");
     assert_eq!(tree.set_by_others(), operators("3"));
+}
+
+#[test]
+fn while_systemd_has_not_answered_an_earlier_call_intervals_do_not_wait_for_it() {
+    let mut tree = Tree::with_an_adopted_job();
+    let (tell, answer) = systemd::outstanding();
+    let group = tree.enforcer.groups.apps.get_mut(&APP).unwrap();
+    let (cpus, answer) = ("2".parse().unwrap(), Some(answer));
+    group.change = Some(Asked { cpus, answer });
+    for _ in 0..2 {
+        tree.enforcer.refresh().unwrap();
+        assert_eq!(tree.enforcer.units.patience, Duration::ZERO);
+    }
+    tell.send(Ok(())).unwrap();
+    tree.enforcer.refresh().unwrap();
+    assert_eq!(tree.enforcer.units.patience, systemd::PATIENCE);
 }
 
 #[test]

@@ -12,11 +12,12 @@
 //! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here. If
 //! it does not return soon, that thread is left to wait, and the next change gets another, which was started before: a new
 //! thread would wait, too. A change of a cpuset that is held up is in force, as its file shows. Moves are not tried while they
-//! would be held up.
+//! would be held up. Who asks again for a move that was held up gets its outcome, and no second move.
 
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
 use crate::procfs::read_small;
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -27,14 +28,20 @@ use std::time::{Duration, Instant};
 /// Tests on plain files wait however busy the machine is.
 const PATIENCE: Patience = match cfg!(test) {
     false => Patience {
+        moves: Duration::from_millis(2),
         first: Duration::from_millis(100),
         others: Duration::from_millis(10),
     },
     true => Patience {
+        moves: Duration::from_secs(20),
         first: Duration::from_secs(20),
         others: Duration::from_secs(20),
     },
 };
+
+/// How long an outcome is kept for who asks for the same change again, and how many.
+const KEPT: Duration = Duration::from_secs(10);
+const MOST_KEPT: usize = 256;
 
 /// Changes that may be held up at once, each with its thread.
 const MOST: usize = 256;
@@ -54,8 +61,11 @@ pub(super) struct Changes(Arc<Mutex<State>>);
 /// How long a change may take before it counts as held up.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
+    /// Where nothing holds it up, a move takes a tenth of a millisecond.
+    moves: Duration,
+    /// For another change.
     first: Duration,
-    /// While another is held up already.
+    /// While one is held up already.
     others: Duration,
 }
 
@@ -71,6 +81,8 @@ struct State {
     /// Threads that wait for a change.
     idle: Vec<SyncSender<Job>>,
     held: Vec<Held>,
+    /// What came of moves that were held up, oldest first.
+    ended: VecDeque<Ended>,
 }
 
 #[derive(Debug)]
@@ -80,8 +92,17 @@ struct Held {
     /// Whether moves can be made meanwhile.
     moves: Moves,
     since: Instant,
+    /// Whether the log has it.
+    logged: bool,
     outcome: Receiver<io::Result<()>>,
     thread: SyncSender<Job>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    change: String,
+    at: Instant,
+    outcome: io::Result<()>,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -140,6 +161,7 @@ impl Changes {
             moves,
             idle: Vec::new(),
             held: Vec::new(),
+            ended: VecDeque::new(),
         })))
     }
 
@@ -148,6 +170,11 @@ impl Changes {
         let mut state = self.state();
         state.begun = true;
         state.start_threads();
+    }
+
+    /// No more decisions follow: a move may take this long.
+    pub(super) fn decisions_end(&self, moves: Duration) {
+        self.state().patience.moves = moves;
     }
 
     /// From here on each change has a thread of its own.
@@ -171,7 +198,8 @@ impl Changes {
         self.held_up().is_some_and(|held| held.moves == Moves::Wait)
     }
 
-    /// Makes a change, or leaves it to its thread. [`HostError::HeldUp`] if it has not returned, or was not tried.
+    /// Makes a change, or leaves it to its thread. [`HostError::HeldUp`] if it has not returned, or was not tried: to be
+    /// asked for again.
     pub(super) fn make(
         &self,
         change: &Change<'_>,
@@ -188,18 +216,19 @@ impl Changes {
             return make().map_err(|error| change.failed(error));
         }
         state.look();
-        let patience = match state.oldest() {
-            None => state.patience.first,
-            Some(held) => {
-                let waits = is_move && held.moves == Moves::Wait;
-                if waits || state.held.len() >= MOST {
-                    return Err(change.waits_for(held));
-                }
-                match is_move {
-                    true => state.patience.first,
-                    false => state.patience.others,
-                }
-            }
+        if is_move && let Some(outcome) = state.outcome(&change.describe()) {
+            return outcome.map_err(|error| change.failed(error));
+        }
+        let oldest = state.oldest();
+        if let Some(held) = oldest
+            && (is_move && held.moves == Moves::Wait || state.held.len() >= MOST)
+        {
+            return Err(change.waits_for(held));
+        }
+        let patience = match (is_move, oldest) {
+            (true, _) => state.patience.moves,
+            (false, None) => state.patience.first,
+            (false, Some(_)) => state.patience.others,
         };
         if state.held.is_empty() {
             state.start_threads();
@@ -230,7 +259,6 @@ impl Changes {
             Err(RecvTimeoutError::Timeout) => {}
         }
         let what = change.describe();
-        tracing::warn!("the kernel holds up a change: {what}");
         let moves = match is_move {
             true => Moves::Wait,
             false => state.moves,
@@ -240,6 +268,7 @@ impl Changes {
             is_move,
             moves,
             since,
+            logged: false,
             outcome,
             thread,
         });
@@ -267,28 +296,52 @@ impl State {
         }
     }
 
-    /// Forgets what has returned.
+    /// What came of a move that was held up, once.
+    fn outcome(&mut self, change: &str) -> Option<io::Result<()>> {
+        self.ended.retain(|ended| ended.at.elapsed() < KEPT);
+        let place = self.ended.iter().position(|ended| ended.change == change)?;
+        Some(self.ended.remove(place)?.outcome)
+    }
+
+    /// Takes the outcome of what has returned.
     fn look(&mut self) {
-        for held in std::mem::take(&mut self.held) {
-            let (change, s) = (&held.change, held.since.elapsed().as_secs_f64());
-            match held.outcome.try_recv() {
+        for mut held in std::mem::take(&mut self.held) {
+            let (change, took) = (&held.change, held.since.elapsed());
+            let s = took.as_secs_f64();
+            let outcome = match held.outcome.try_recv() {
                 Err(TryRecvError::Empty) => {
+                    if took >= HeldUp::LONG && !held.logged {
+                        held.logged = true;
+                        tracing::warn!("the kernel holds up a change: {change}");
+                    }
                     self.held.push(held);
                     continue;
                 }
-                Ok(Err(error)) => {
-                    tracing::warn!(
-                        "a change failed that was held up for {s:.1} s: {change}: {error}"
-                    );
-                }
-                Ok(Ok(())) => {
-                    tracing::info!("the kernel has finished a change after {s:.1} s: {change}");
-                }
                 // Its thread has ended with it.
                 Err(TryRecvError::Disconnected) => continue,
+                Ok(outcome) => outcome,
+            };
+            match &outcome {
+                Err(error) => tracing::warn!(
+                    "a change failed that was held up for {s:.1} s: {change}: {error}"
+                ),
+                Ok(()) if held.logged => {
+                    tracing::info!("the kernel has finished a change after {s:.1} s: {change}");
+                }
+                Ok(()) => {}
+            }
+            // Which groups there are can be seen.
+            if held.is_move && (outcome.is_err() || held.change.starts_with("write")) {
+                self.ended.push_back(Ended {
+                    change: held.change,
+                    at: Instant::now(),
+                    outcome,
+                });
             }
             self.idle.push(held.thread);
         }
+        let most = self.ended.len().saturating_sub(MOST_KEPT);
+        self.ended.drain(..most);
         // Others end.
         self.idle.truncate(IDLE);
     }
@@ -316,7 +369,7 @@ impl Changes {
     /// From here on whatever does not return at once is held up.
     pub(super) fn impatient(&self) {
         self.decisions_begin();
-        self.state().patience.first = Duration::ZERO;
+        self.state().patience.moves = Duration::ZERO;
     }
 
     /// Has a write held up until what is returned is dropped.
@@ -325,6 +378,7 @@ impl Changes {
         self.memory_is_bound();
         self.state().moves = moves;
         let none = Patience {
+            moves: Duration::ZERO,
             first: Duration::ZERO,
             others: Duration::ZERO,
         };

@@ -89,14 +89,20 @@ pub(super) fn look(group: &mut Group, app: AppId, found: &CpuSet) {
     if group.expected.contains(found) {
         shown(group, found);
     }
+    let accepted = |asked: &Asked| asked.answer.is_none();
+    // Until the file shows what was accepted, it shows what was there before, or what another program set.
+    if group.change.as_ref().is_some_and(accepted) && *found != group.written {
+        group.change = None;
+    }
+    hear(group, app);
+}
+
+/// Takes systemd's answer, if it has come.
+pub(super) fn hear(group: &mut Group, app: AppId) {
     let Some(asked) = &mut group.change else {
         return;
     };
     let Some(answer) = &asked.answer else {
-        // It was accepted. Until the file shows it, it shows what was there before, or what another program set.
-        if *found != group.written {
-            group.change = None;
-        }
         return;
     };
     match answer.answer() {

@@ -22,6 +22,8 @@ pub(super) struct Groups {
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
     pub(super) left_over: Vec<AppId>,
+    /// Of these, what could not be removed while the kernel held up a move.
+    pub(super) unremoved: Vec<AppId>,
     /// What is left of the interval to each account, in threads.
     pub(super) left: BTreeMap<u32, usize>,
 }
@@ -198,9 +200,9 @@ impl Groups {
     pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
         match self.root.remove_if_empty(&name_of(app)) {
             Ok(Removed::Yes) => Ok(()),
-            // It is removed later.
             Err(HostError::HeldUp(..)) => {
                 self.left_over.push(app);
+                self.unremoved.push(app);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -234,6 +236,18 @@ impl Groups {
         // A daemon among its applications is to run before them.
         if let Ok(daemon) = self.root.beneath(Path::new(DAEMON)) {
             let _ = daemon.write(WEIGHT, "10000");
+        }
+    }
+
+    /// Removes what could not be removed while the kernel held up a move.
+    pub(super) fn remove_unremoved(&mut self) {
+        for app in std::mem::take(&mut self.unremoved) {
+            match self.root.remove_if_empty(&name_of(app)) {
+                Ok(Removed::Yes) => self.left_over.retain(|left| *left != app),
+                Err(HostError::HeldUp(..)) => self.unremoved.push(app),
+                // It is left over.
+                Ok(Removed::StillPopulated) | Err(_) => {}
+            }
         }
     }
 

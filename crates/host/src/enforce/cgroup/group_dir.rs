@@ -94,9 +94,9 @@ impl GroupDir {
     }
 
     pub(super) fn make_or_open(&self, name: &str) -> Result<Self, HostError> {
-        match self.make(name) {
-            Err(error) if error.errno() == Some(Errno::EXIST) => self.beneath(Path::new(name)),
-            made => made,
+        match self.beneath(Path::new(name)) {
+            Err(error) if error.errno() == Some(Errno::NOENT) => self.make(name),
+            opened => opened,
         }
     }
 

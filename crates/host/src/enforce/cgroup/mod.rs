@@ -47,7 +47,7 @@ use self::files::{
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
-use self::moving::{PROCESSES, Returned, Returning, Turn};
+use self::moving::{LAST, PROCESSES, Returned, Returning, Turn};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
@@ -64,10 +64,10 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Processes of a newcomer of which the first is one: it waits before it runs the program.
-const WITH_THE_FIRST: usize = 64;
+/// How often is looked, while the daemon stops, whether a move that is held up has come.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Confines applications by cpusets. See the [module](self).
 #[derive(Debug)]
@@ -89,12 +89,14 @@ impl CgroupEnforcer {
         due.collect()
     }
 
-    fn go_on_returning(&mut self, turn: &Turn) {
-        if self.groups.root.changes().moves_wait() {
-            return;
+    /// Goes on with what waits for moves, and returns whether anything is left.
+    fn go_on_moving(&mut self, turn: &Turn) -> Unfinished {
+        if !self.groups.root.changes().moves_wait() {
+            let groups = &self.groups;
+            self.returning.retain(|some| some.go_on(groups, turn));
+            self.groups.remove_unremoved();
         }
-        let groups = &self.groups;
-        self.returning.retain(|some| some.go_on(groups, turn));
+        self.unfinished()
     }
 
     /// Below a directory of a cgroup v2 file system, which is made if it does not exist.
@@ -156,6 +158,7 @@ impl CgroupEnforcer {
             init,
             apps: BTreeMap::new(),
             left_over,
+            unremoved: Vec::new(),
             left: BTreeMap::new(),
         };
         // An earlier daemon bound memory, which may still be on its way.
@@ -307,12 +310,7 @@ impl Membership for CgroupEnforcer {
                 self.groups.left_over.push(app);
             }
         })?;
-        // What was held up may have arrived after all.
-        let arrived = tried
-            && dir
-                .numbers("cgroup.procs", WITH_THE_FIRST)
-                .is_ok_and(|processes| processes.contains(&first_process));
-        if !arrived && let Err(error) = dir.add_process(first_process) {
+        if let Err(error) = dir.add_process(first_process) {
             // A process whose move the kernel holds up may be in it by now.
             let removed = self.groups.root.remove_tree(&name, 0);
             if !matches!(removed, Ok(Removed::Yes)) {
@@ -340,6 +338,7 @@ impl Membership for CgroupEnforcer {
         .group();
         if group.as_ref().is_err_and(HostError::may_be_made_later) {
             self.groups.left_over.push(adoptee.app);
+            self.groups.unremoved.push(adoptee.app);
         }
         let group = group?;
         let account = adoptee.account;
@@ -366,10 +365,8 @@ impl Membership for CgroupEnforcer {
     }
 
     fn refresh(&mut self) -> Result<(), HostError> {
-        self.units.patience = systemd::PATIENCE;
+        self.units.begin_interval(&mut self.groups);
         self.groups.left.clear();
-        self.units.restore_again(Instant::now());
-        self.go_on_returning(&Turn::short(PROCESSES));
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
         self.bind_what_is_due()
@@ -566,10 +563,17 @@ impl Handover for CgroupEnforcer {
     }
 
     fn unfinished(&self) -> Unfinished {
-        match self.units.restoring.is_empty() && self.returning.is_empty() {
+        if !self.returning.is_empty() || !self.groups.unremoved.is_empty() {
+            return Unfinished::Moving;
+        }
+        match self.units.restoring.is_empty() {
             true => Unfinished::Nothing,
             false => Unfinished::Restoring,
         }
+    }
+
+    fn go_on(&mut self) {
+        self.go_on_moving(&Turn::short(PROCESSES));
     }
 
     fn remember_unfinished(&self) -> serde_json::Value {
@@ -578,8 +582,11 @@ impl Handover for CgroupEnforcer {
     }
 
     fn finish(&mut self) {
+        self.groups.root.changes().decisions_end(LAST);
         let last = Turn::last();
-        self.go_on_returning(&last);
+        while self.go_on_moving(&last) == Unfinished::Moving && !last.is_over() {
+            std::thread::sleep(PAUSE);
+        }
     }
 
     fn take_up(&mut self, unfinished: &serde_json::Value) {

@@ -174,6 +174,9 @@ const SHORT: Duration = match cfg!(test) {
     true => Duration::from_secs(20),
 };
 
+/// How long the last turn takes: less than a service manager waits for a daemon that stops.
+pub(super) const LAST: Duration = Duration::from_secs(5);
+
 /// What is moved at once.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -188,12 +191,16 @@ impl Turn {
         Self { processes, until }
     }
 
-    /// All, when the daemon stops: less than a service manager allows for it.
+    /// All, when the daemon stops.
     pub(super) fn last() -> Self {
         Self {
             processes: usize::MAX,
-            until: Instant::now() + Duration::from_secs(5),
+            until: Instant::now() + LAST,
         }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() > self.until
     }
 }
 
@@ -255,7 +262,7 @@ pub(super) fn put_back(
             return first_error.map_or(Ok(Moved::All), Err);
         }
         for pid in tasks.processes {
-            if left == 0 || Instant::now() > turn.until {
+            if left == 0 || turn.is_over() {
                 return Ok(Moved::Part);
             }
             left -= 1;

@@ -4,6 +4,7 @@
 //! is repeated with growing pauses for a minute, also by the next daemon. What a unit had is forgotten only when it has
 //! it again, has ended, is managed again, or could not be given it for that long, which is logged as an error.
 
+use super::changes;
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};
 use super::systemd::{
@@ -155,6 +156,23 @@ impl Units {
             self.looks.push(look);
         }
         answer
+    }
+
+    /// An interval begins. While systemd has not answered what it was asked in an earlier one, it is not waited for.
+    pub(super) fn begin_interval(&mut self, groups: &mut Groups) {
+        self.restore_again(Instant::now());
+        let mut late = false;
+        for (app, group) in &mut groups.apps {
+            changes::hear(group, *app);
+            let change = group.change.as_ref();
+            late |= change.is_some_and(|asked| asked.answer.is_some());
+        }
+        let mut restoring = self.restoring.iter();
+        late |= restoring.any(|unit| matches!(unit.asked, Asked::Late(_)));
+        self.patience = match late {
+            true => Duration::ZERO,
+            false => PATIENCE,
+        };
     }
 
     pub(super) fn remember(&self) -> serde_json::Value {

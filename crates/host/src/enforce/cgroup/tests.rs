@@ -1,5 +1,6 @@
 //! What the enforcer reads and writes, on plain files.
 
+use super::apart::Change;
 use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
 use super::isolation::{EXCLUSIVE, PARTITION};
@@ -365,6 +366,13 @@ fn second() -> Newcomer {
     }
 }
 
+/// A write to it waits for a reader.
+pub(super) fn hold_up_writes_to(file: &Path) {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, file, fifo, mode, 0).unwrap();
+}
+
 pub(super) fn until_finished(tree: &Tree) {
     while tree.enforcer.held_up().is_some() {
         std::thread::yield_now();
@@ -386,9 +394,15 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
     tree.write(&of_app(1, "cgroup.events"), "populated 0\n");
     tree.release(1, Departure::ForGood).unwrap();
     tree.enforcer.refresh().unwrap();
+    tree.enforcer.go_on();
     assert_eq!(tree.enforcer.left_over(), [APP]);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Moving);
     drop(held);
     until_finished(&tree);
+    fs::remove_dir_all(tree.path(&of_app(1, ""))).unwrap();
+    tree.enforcer.go_on();
+    assert_eq!(tree.enforcer.left_over(), []);
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
     tree.enforcer.admit(&newcomer).unwrap();
 }
 
@@ -429,21 +443,54 @@ fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_he
 #[test]
 fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     let mut tree = Tree::new(Init::Other);
-    tree.admit(1);
-    let newcomer = second();
-    for (listed, expected) in [("4711\n", "4712"), ("4712\n", "4712\n")] {
-        // As a first attempt leaves it.
-        tree.enforcer.groups.left_over.push(AppId(2));
-        let processes = of_app(2, "cgroup.procs");
-        fs::create_dir_all(tree.path(&of_app(2, ""))).unwrap();
-        tree.write(&processes, listed);
-        tree.enforcer.admit(&newcomer).unwrap();
-        assert_eq!(tree.read(&processes), expected);
-        assert_eq!(tree.enforcer.left_over(), []);
-        tree.write(&of_app(2, "cgroup.events"), "populated 0\n");
-        fs::remove_dir_all(tree.path(&of_app(2, ""))).unwrap();
-        tree.enforcer.groups.apps.remove(&AppId(2));
+    // As an attempt leaves it whose group was made.
+    tree.enforcer.groups.left_over.push(AppId(2));
+    fs::create_dir_all(tree.path(&of_app(2, ""))).unwrap();
+    let processes = tree.path(&of_app(2, "cgroup.procs"));
+    hold_up_writes_to(&processes);
+    tree.enforcer.groups.root.changes().impatient();
+    for _ in 0..3 {
+        let refused = tree.enforcer.admit(&second()).unwrap_err();
+        assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
+        assert_eq!(tree.enforcer.left_over(), [AppId(2)]);
     }
+    assert_eq!(fs::read_to_string(&processes).unwrap(), "4712");
+    until_finished(&tree);
+    // A second move would be held up, too.
+    tree.enforcer.admit(&second()).unwrap();
+    assert_eq!(tree.enforcer.left_over(), []);
+}
+
+#[test]
+fn who_asks_again_for_a_move_that_was_held_up_gets_its_outcome_once() {
+    let tree = Tree::new(Init::Other);
+    let changes = tree.enforcer.groups.root.changes().clone();
+    changes.impatient();
+    let a_move = Change {
+        action: "write",
+        value: "4712",
+        path: "cgroup.procs".into(),
+    };
+    for errno in [None, Some(Errno::SRCH)] {
+        let (end, waits) = std::sync::mpsc::channel::<()>();
+        let outcome = errno.map_or(Ok(()), |errno| Err(std::io::Error::from(errno)));
+        let late = changes.make(&a_move, move || {
+            let _ended = waits.recv();
+            outcome
+        });
+        assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
+        drop(end);
+        until_finished(&tree);
+        let not_made = || -> std::io::Result<()> { panic!("it is made again") };
+        let outcome = changes.make(&a_move, not_made);
+        assert_eq!(outcome.err().and_then(|error| error.errno()), errno);
+    }
+    // Then it is another move.
+    let made = changes.make(&a_move, || Ok(()));
+    assert!(
+        matches!(made, Ok(()) | Err(HostError::HeldUp(..))),
+        "{made:?}"
+    );
 }
 
 #[test]
