@@ -80,6 +80,19 @@ pub(crate) struct Seen {
     pub(crate) unanswered: u32,
     /// What was adopted and moved in.
     pub(crate) moved: Vec<AppId>,
+    /// What was held up and is not asked for again.
+    pub(crate) given_up: Vec<AppId>,
+}
+
+impl Seen {
+    fn make_a_move(&mut self) -> Result<(), HostError> {
+        self.held_up = self.moves_are_held_up;
+        let change = || "a move".to_owned();
+        match self.held_up {
+            true => Err(HostError::HeldUp(change(), change(), 0)),
+            false => Ok(()),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -132,12 +145,7 @@ impl Confine for FakeEnforcer {
 impl Membership for FakeEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         std::thread::sleep(self.0.borrow().admission);
-        let held_up = self.0.borrow().moves_are_held_up;
-        self.0.borrow_mut().held_up = held_up;
-        if held_up {
-            let change = || "a move".to_owned();
-            return Err(HostError::HeldUp(change(), change(), 0));
-        }
+        self.0.borrow_mut().make_a_move()?;
         let nothing = CpuSet::new();
         self.0.borrow_mut().sets.insert(newcomer.app, nothing);
         Ok(())
@@ -153,8 +161,13 @@ impl Membership for FakeEnforcer {
                 500,
             ));
         }
+        seen.make_a_move()?;
         seen.sets.insert(adoptee.app, CpuSet::new());
         Ok(())
+    }
+
+    fn give_up(&mut self, app: AppId) {
+        self.0.borrow_mut().given_up.push(app);
     }
 
     fn move_in(&mut self, adoptee: &Adoptee) -> Result<Moved, HostError> {
@@ -175,7 +188,7 @@ impl Membership for FakeEnforcer {
         let seen = self.0.borrow();
         (seen.moves_are_held_up && seen.held_up).then(|| HeldUp {
             change: "a move".to_owned(),
-            lasting: Duration::ZERO,
+            lasting: Duration::from_secs(1),
             moves: Moves::Wait,
         })
     }
@@ -306,6 +319,7 @@ impl FakeMachine {
             held_up: false,
             unanswered: 0,
             moved: Vec::new(),
+            given_up: Vec::new(),
             weights: BTreeMap::new(),
         }));
         let selection = Selection {

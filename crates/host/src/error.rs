@@ -91,11 +91,6 @@ impl HostError {
         }
     }
 
-    /// Whether the kernel may still make a change that failed: it was tried and is held up.
-    pub(crate) fn may_be_made_later(&self) -> bool {
-        matches!(self, Self::HeldUp(change, held_up, _) if change == held_up)
-    }
-
     /// Whether the thing is gone: a process or thread that ended, a group that was removed.
     #[must_use]
     pub fn is_gone(&self) -> bool {

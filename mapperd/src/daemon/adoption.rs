@@ -5,8 +5,8 @@ use crate::config::peer::Peer;
 use crate::registry::LeftAlone;
 use crate::registry::origin::ByRule;
 use crate::registry::pending::{AdoptionAsked, Asking, Joining, Step};
-use crate::requests::adopt::{self, NotPrepared, Prepared, SAVED_FIRST};
-use crate::requests::permit::{Permit, held_up, internal};
+use crate::requests::adopt::{self, ASKED_FOR, NotPrepared, Prepared, SAVED_FIRST};
+use crate::requests::permit::{Permit, has_waited, held_up, internal};
 use crate::socket::message::{Answer, Candidate, Outcome, Served};
 use crate::store::saved::Ending;
 use crate::store::saver::Flushed;
@@ -26,13 +26,8 @@ impl Daemon {
         request: AdoptRequest,
         reply: oneshot::Sender<Answer>,
     ) {
-        self.begin_to_adopt(Asking {
-            peer: peer.clone(),
-            request,
-            rule: None,
-            asked: AdoptionAsked::ByClient(reply),
-            since: Instant::now(),
-        });
+        let asked = AdoptionAsked::ByClient(reply);
+        self.begin_to_adopt(Asking::new(peer.clone(), request, asked));
     }
 
     /// Adopts what a rule names, unless it is managed or was released; another life of it is another matter.
@@ -68,11 +63,8 @@ impl Daemon {
         let asked = AdoptionAsked::ByRule(reply);
         match room {
             Ok(()) => self.begin_to_adopt(Asking {
-                peer,
-                request,
                 rule: Some(rule),
-                asked,
-                since: Instant::now(),
+                ..Asking::new(peer, request, asked)
             }),
             Err(error) => self.not_adopted(&target, user, asked, error),
         }
@@ -109,33 +101,49 @@ impl Daemon {
         self.save(Ending::Running);
     }
 
-    /// Nothing is moved before the state is saved. Others are served meanwhile, and while systemd is asked about a unit.
-    fn begin_to_adopt(&mut self, asking: Asking) {
-        let (target, uid) = (asking.request.target.clone(), asking.uid());
+    /// Nothing is moved before the state is saved. Others are served meanwhile, and while it cannot be prepared yet.
+    fn begin_to_adopt(&mut self, mut asking: Asking) {
         let prepared = self.prepare(&asking);
-        let asked = asking.asked;
+        let now = Instant::now();
+        let (later, error) = match prepared {
+            Ok(prepared) => return self.save_and_adopt(asking, prepared),
+            Err(NotPrepared::Refused(error)) => (false, error),
+            Err(NotPrepared::Unanswered(app, error)) => {
+                let since = *asking.unanswered.get_or_insert(now);
+                asking.app = Some(app);
+                (now - since < ASKED_FOR, error)
+            }
+            Err(NotPrepared::HeldUp(app, held)) => {
+                asking.app = app.or(asking.app);
+                (!has_waited(asking.since, &held), held_up(&held))
+            }
+        };
+        if later {
+            self.registry.asking.push(asking);
+            self.schedule_turn();
+        } else {
+            self.not_prepared(asking, error);
+        }
+    }
+
+    fn not_prepared(&mut self, asking: Asking, error: ErrorReply) {
+        self.give_up(asking.app);
+        let uid = asking.uid();
+        self.not_adopted(&asking.request.target, uid, asking.asked, error);
+    }
+
+    fn save_and_adopt(&mut self, asking: Asking, prepared: Prepared) {
+        let uid = asking.uid();
+        let Asking { request, asked, .. } = asking;
         let Prepared {
             adoptee,
             process,
             app,
-        } = match prepared {
-            Ok(prepared) => prepared,
-            Err(NotPrepared::Refused(error)) => {
-                return self.not_adopted(&target, uid, asked, error);
-            }
-            Err(NotPrepared::NotYet { error, at_most }) => {
-                if asking.since.elapsed() >= at_most {
-                    return self.not_adopted(&target, uid, asked, error);
-                }
-                self.registry.asking.push(Asking { asked, ..asking });
-                self.next_turn_comes();
-                return;
-            }
-        };
+        } = prepared;
         let due = Instant::now() + SAVED_FIRST;
         let state = self.store.next();
         self.registry.joining.push(Joining {
-            target,
+            target: request.target,
             adoptee,
             process,
             app,
@@ -160,15 +168,18 @@ impl Daemon {
             ..
         } = self;
         if let Some(held) = machine.moves_held_up() {
-            return Err(NotPrepared::held_up(held_up(&held)));
+            return Err(NotPrepared::HeldUp(None, held));
         }
-        let (request, rule) = (asking.request.clone(), asking.rule.clone());
-        adopt::prepare(&asking.peer, request, rule, config, registry, machine)
+        adopt::prepare(asking, config, registry, machine)
     }
 
     /// Goes on with the adoptions that are not prepared yet.
     pub(super) fn ask_again(&mut self) {
         for asking in std::mem::take(&mut self.registry.asking) {
+            if asking.asked.is_closed() {
+                self.give_up(asking.app);
+                continue;
+            }
             let (uid, account, started) = (asking.uid(), asking.peer.account, Clock::now());
             self.begin_to_adopt(asking);
             self.quotas.charge(uid, account, started.elapsed());
@@ -253,8 +264,8 @@ impl Daemon {
             ErrorReply::Unavailable { message }
         };
         for asking in std::mem::take(&mut self.registry.asking) {
-            let (target, uid) = (&asking.request.target, asking.uid());
-            self.not_adopted(target, uid, asking.asked, stops(target));
+            let error = stops(&asking.request.target);
+            self.not_prepared(asking, error);
         }
         for joining in std::mem::take(&mut self.registry.joining) {
             let error = stops(&joining.target);
@@ -266,7 +277,7 @@ impl Daemon {
         let id = joining.adoptee.app;
         adopt::withdraw(id, &mut self.registry, &mut self.machine, &self.decider);
         self.save(Ending::Running);
-        // What is on its way back is looked at in each interval.
+        // What has not got its CPUs back is looked at in each interval.
         if self.timing.next_interval.is_none() && self.has_work() {
             self.begin_interval(Instant::now());
         }

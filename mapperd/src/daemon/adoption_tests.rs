@@ -237,7 +237,8 @@ fn others_are_served_while_systemd_is_asked_about_a_unit() {
             }
             "late" => {
                 let before = Duration::from_millis(500);
-                machine.daemon.registry.asking[0].since -= before;
+                let asking = &mut machine.daemon.registry.asking[0];
+                *asking.unanswered.as_mut().unwrap() -= before;
                 machine.daemon.take_turn();
                 assert_eq!(machine.daemon.timing.next_turn, None);
                 assert_says(answer.try_recv().unwrap().unwrap_err(), &["within 500 ms"]);
@@ -301,5 +302,29 @@ fn what_asks_where_a_process_is_waits_while_the_kernel_holds_up_a_move_but_not_f
             (Some(says), answer) => assert_says(answer.unwrap_err(), &[says]),
         }
         assert_says(promise.try_recv().unwrap().unwrap_err(), &[promised]);
+    }
+}
+
+#[test]
+fn an_adoption_whose_group_the_kernel_holds_up_gets_that_group_or_gives_it_up() {
+    for waits in [true, false] {
+        let mut machine = FakeMachine::with_processes_of(0);
+        machine.seen.borrow_mut().moves_are_held_up = true;
+        let mut answer = begin_to_adopt(&mut machine, "/jobs/1");
+        machine.daemon.take_turn();
+        assert!(answer.try_recv().is_err(), "it is answered");
+        assert_eq!(machine.daemon.registry.asking[0].app, Some(AppId(1)));
+        machine.seen.borrow_mut().moves_are_held_up = false;
+        if waits {
+            machine.daemon.take_turn();
+            machine.saved();
+            assert!(answer.try_recv().unwrap().is_ok());
+            assert_eq!(machine.seen.borrow().moved, [AppId(1)]);
+        } else {
+            drop(answer);
+            machine.daemon.take_turn();
+            assert_eq!(machine.seen.borrow().given_up, [AppId(1)]);
+        }
+        assert!(machine.daemon.registry.asking.is_empty());
     }
 }

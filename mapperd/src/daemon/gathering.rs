@@ -6,7 +6,7 @@ use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
 use crate::requests::launch;
 use crate::requests::launch::NotAdmitted;
-use crate::requests::permit::{HELD_UP_AT_MOST, held_up};
+use crate::requests::permit::{has_waited, held_up};
 use crate::socket::message::Answer;
 use crate::socket::quota::{self, Event};
 use crate::store::saver::Saver;
@@ -39,6 +39,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Which newcomer is admitted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
+    /// One for which the kernel has held up a move: that may have come.
+    Begun,
     /// The one that has waited longest.
     Waited(Reverse<Duration>),
     /// Then the one whose user has most [time left](quota::Quotas::left_us), in microseconds.
@@ -129,7 +131,7 @@ impl Daemon {
     /// Refuses the newcomers that have waited long for the kernel.
     fn refuse_the_late(&mut self, held: &HeldUp) {
         let pending = std::mem::take(&mut self.registry.pending);
-        let late = |waiting: &Pending| waiting.since.elapsed() >= HELD_UP_AT_MOST;
+        let late = |waiting: &Pending| has_waited(waiting.since, held);
         let (late, pending) = pending.into_iter().partition(late);
         self.registry.pending = pending;
         for late in late {
@@ -141,11 +143,17 @@ impl Daemon {
         let Pending { launch, reply, .. } = late;
         let (pid, error) = (launch.request.pid, held_up(held));
         tracing::warn!(pid, "launch refused: {error}");
-        if let Some(app) = launch.app {
+        self.give_up(launch.app);
+        let _hung_up = reply.send(Err(error));
+    }
+
+    /// What the kernel has held up for a newcomer or an adoption is not wanted any more.
+    pub(super) fn give_up(&mut self, app: Option<AppId>) {
+        if let Some(app) = app {
+            self.machine.enforcer.give_up(app);
             let enforcer = self.machine.enforcer.as_ref();
             self.registry.note_left_over(app, enforcer);
         }
-        let _hung_up = reply.send(Err(error));
     }
 
     /// What follows waits as long as this took.
@@ -171,12 +179,13 @@ impl Daemon {
         let mut pending = std::mem::take(&mut self.registry.pending);
         pending.sort_by_cached_key(|waiting| {
             let waited = waiting.since.elapsed();
-            let peer = &waiting.launch.peer;
-            match waited < OVERTAKEN {
-                true => {
+            let Launch { app, peer, .. } = &waiting.launch;
+            match (app, waited < OVERTAKEN) {
+                (Some(_), _) => Order::Begun,
+                (None, false) => Order::Waited(Reverse(waited)),
+                (None, true) => {
                     Order::TimeLeft(Reverse(self.quotas.left_us(peer.uid, peer.account, began)))
                 }
-                false => Order::Waited(Reverse(waited)),
             }
         });
         let mut pending = pending.into_iter();
@@ -190,10 +199,7 @@ impl Daemon {
                 since,
             } = waiting;
             if reply.is_closed() {
-                if let Some(app) = launch.app {
-                    let enforcer = self.machine.enforcer.as_ref();
-                    self.registry.note_left_over(app, enforcer);
-                }
+                self.give_up(launch.app);
                 continue;
             }
             let forgotten = self.forget_unanswered(launch.request.pid);
@@ -204,10 +210,12 @@ impl Daemon {
                 ..
             } = self;
             let (uid, account, started) = (launch.peer.uid, launch.peer.account, Clock::now());
+            let begun = launch.app;
             match launch::admit(launch, registry, machine, telemetry) {
                 Ok(app) => admitted.push((app, reply)),
                 Err(NotAdmitted::Refused(error)) => {
                     tracing::warn!("launch failed: {error}");
+                    self.give_up(begun);
                     let _ = reply.send(Err(error));
                 }
                 // Neither can the others be. Nobody is charged for that.
@@ -219,7 +227,7 @@ impl Daemon {
                         since,
                     };
                     match self.machine.enforcer.held_up() {
-                        Some(held) if since.elapsed() >= HELD_UP_AT_MOST => {
+                        Some(held) if has_waited(since, &held) => {
                             self.refuse_late(waiting, &held);
                         }
                         _ => self.registry.pending.push(waiting),

@@ -26,6 +26,7 @@ mod adoption_tests;
 mod gathering;
 mod turns;
 
+use self::turns::First;
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -124,6 +125,7 @@ pub(crate) struct Timing {
     answers_due: Option<Instant>,
     /// When more is done of what is done in [turns](turns).
     pub(crate) next_turn: Option<Instant>,
+    first: First,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
 }
@@ -166,7 +168,7 @@ impl Daemon {
             &mut self.telemetry,
         );
         if !self.registry.joining.is_empty() {
-            self.next_turn_comes();
+            self.schedule_turn();
         }
         if self.has_work() {
             self.membership_changed();
@@ -180,7 +182,7 @@ impl Daemon {
         let mut sign = Box::pin(watchdog.sign());
         let mut calls_until = Instant::now();
         loop {
-            self.go_on_if_unfinished();
+            self.schedule_unfinished();
             // The runtime looks at signals and at its timers only where nothing is ready here.
             tokio::task::yield_now().await;
             if Instant::now() < calls_until
@@ -239,10 +241,9 @@ impl Daemon {
             self.timing.idle_since = None;
             return None;
         }
-        let Registry {
-            unanswered, asking, ..
-        } = &self.registry;
-        let waiting = self.registry.count() + unanswered.len() + asking.len();
+        let registry = &self.registry;
+        let calls = registry.unanswered.len() + registry.asking.len() + registry.promising.len();
+        let waiting = registry.count() + calls;
         if self.has_work() || waiting > 0 {
             self.timing.idle_since = None;
             return None;

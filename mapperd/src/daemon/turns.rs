@@ -3,7 +3,7 @@
 
 use super::{Daemon, Handled};
 use crate::registry::pending::{Joining, Promising};
-use crate::requests::permit::HELD_UP_AT_MOST;
+use crate::requests::permit::has_waited;
 use crate::store::saved::Ending;
 use mapper_control::Request;
 use mapper_host::enforce::Unfinished;
@@ -13,47 +13,64 @@ use tokio::time::Instant;
 /// How long others are served between two turns, at least.
 const NEXT_TURN: Duration = Duration::from_millis(10);
 
+/// Which of two kinds of moves has the first one of a turn.
+#[derive(Debug, Default)]
+pub(crate) enum First {
+    /// Of what was released, back.
+    #[default]
+    Returning,
+    /// Of what is adopted.
+    Joining,
+}
+
 impl Daemon {
-    pub(super) fn next_turn_comes(&mut self) {
+    pub(super) fn schedule_turn(&mut self) {
         let due = Instant::now() + NEXT_TURN;
         self.timing.next_turn.get_or_insert(due);
     }
 
-    /// Has turns for what the last step of the loop has left to them.
-    pub(super) fn go_on_if_unfinished(&mut self) {
-        if self.timing.next_turn.is_none()
-            && self.machine.enforcer.unfinished() == Unfinished::Moving
-        {
-            self.next_turn_comes();
+    /// Schedules a turn if the enforcer has work left that is done so.
+    pub(super) fn schedule_unfinished(&mut self) {
+        if self.timing.next_turn.is_none() && self.is_moving() {
+            self.schedule_turn();
         }
     }
 
-    /// Does some of what is waiting. Others are served for as long before the next turn.
+    fn is_moving(&self) -> bool {
+        self.machine.enforcer.unfinished() == Unfinished::Moving
+    }
+
+    /// Does some of what waits. Others are served for as long before the next turn.
     pub(crate) fn take_turn(&mut self) {
         self.timing.next_turn = None;
         self.ask_again();
-        for call in std::mem::take(&mut self.registry.promising) {
-            let (uid, account, started) = (call.peer.uid, call.peer.account, Clock::now());
-            self.promise(call);
-            self.quotas.charge(uid, account, started.elapsed());
-        }
+        self.promise_again();
         let started = Clock::now();
-        self.go_on_moving();
-        self.bring_in_next();
-        let waits = self.registry.joining.iter().any(Joining::moves);
-        if waits || self.machine.enforcer.unfinished() == Unfinished::Moving {
+        // Where each move is held up, one of the two is made in a turn.
+        self.timing.first = match self.timing.first {
+            First::Returning => {
+                self.continue_moving();
+                self.bring_in_next();
+                First::Joining
+            }
+            First::Joining => {
+                self.bring_in_next();
+                self.continue_moving();
+                First::Returning
+            }
+        };
+        if self.registry.joining.iter().any(Joining::moves) || self.is_moving() {
             let wait = started.elapsed().max(NEXT_TURN);
             self.timing.next_turn = Some(Instant::now() + wait);
         }
     }
 
-    fn go_on_moving(&mut self) {
-        let enforcer = &mut self.machine.enforcer;
-        if enforcer.unfinished() != Unfinished::Moving {
+    fn continue_moving(&mut self) {
+        if !self.is_moving() {
             return;
         }
-        enforcer.go_on();
-        if enforcer.unfinished() != Unfinished::Moving {
+        self.machine.enforcer.continue_moving();
+        if !self.is_moving() {
             self.save(Ending::Running);
         }
     }
@@ -61,11 +78,11 @@ impl Daemon {
     pub(super) fn promise(&mut self, call: Promising) {
         let by_process = call.request.name.is_none();
         if by_process
-            && call.since.elapsed() < HELD_UP_AT_MOST
-            && self.machine.moves_held_up().is_some()
+            && let Some(held) = self.machine.moves_held_up()
+            && !has_waited(call.since, &held)
         {
             self.registry.promising.push(call);
-            self.next_turn_comes();
+            self.schedule_turn();
             return;
         }
         let Promising {
@@ -77,5 +94,17 @@ impl Daemon {
         let Handled { answer, effect } = self.answer(&peer, Request::Promise(request));
         self.act(effect);
         let _hung_up = reply.send(answer);
+    }
+
+    fn promise_again(&mut self) {
+        for call in std::mem::take(&mut self.registry.promising) {
+            // Its process may have ended.
+            if call.reply.is_closed() {
+                continue;
+            }
+            let (uid, account, started) = (call.peer.uid, call.peer.account, Clock::now());
+            self.promise(call);
+            self.quotas.charge(uid, account, started.elapsed());
+        }
     }
 }

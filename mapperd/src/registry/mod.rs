@@ -40,7 +40,7 @@ pub(crate) struct Registry {
     pub(crate) pending: Vec<Pending>,
     /// Launches that are placed and wait to be saved.
     pub(crate) unanswered: Vec<Unanswered>,
-    /// Adoptions that wait for systemd.
+    /// Adoptions that are not prepared yet, and promises that wait for a move.
     pub(crate) asking: Vec<Asking>,
     pub(crate) promising: Vec<Promising>,
     /// Adoptions that wait to be saved, or are being moved.

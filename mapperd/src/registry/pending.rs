@@ -69,9 +69,25 @@ pub(crate) struct Asking {
     pub(crate) rule: Option<ByRule>,
     pub(crate) asked: AdoptionAsked,
     pub(crate) since: Instant,
+    /// Since when systemd has not answered.
+    pub(crate) unanswered: Option<Instant>,
+    /// What it becomes, if that is known.
+    pub(crate) app: Option<AppId>,
 }
 
 impl Asking {
+    pub(crate) fn new(peer: Peer, request: AdoptRequest, asked: AdoptionAsked) -> Self {
+        Self {
+            peer,
+            request,
+            rule: None,
+            asked,
+            since: Instant::now(),
+            unanswered: None,
+            app: None,
+        }
+    }
+
     /// Whom its time is charged to.
     pub(crate) fn uid(&self) -> u32 {
         self.rule.as_ref().map_or(self.peer.uid, |rule| rule.user)
@@ -125,4 +141,15 @@ pub(crate) enum AdoptionAsked {
     ByRule(oneshot::Sender<Outcome>),
     /// An earlier daemon was killed before it was made: nobody waits.
     OfAnEarlierDaemon,
+}
+
+impl AdoptionAsked {
+    /// Whether nobody waits any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::ByClient(reply) => reply.is_closed(),
+            Self::ByRule(reply) => reply.is_closed(),
+            Self::OfAnEarlierDaemon => false,
+        }
+    }
 }

@@ -19,15 +19,15 @@ use crate::machine::Machine;
 use crate::machine::process::has_ended;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
-use crate::registry::origin::{Adoption, ByRule, Origin, of_host};
+use crate::registry::origin::{Adoption, Origin, of_host};
+use crate::registry::pending::Asking;
 use crate::requests::permit::{
-    HELD_UP_AT_MOST, Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted,
-    open_process,
+    Permit, check_cpus, held_up, internal, invalid, no_process, not_permitted, open_process,
 };
 use crate::store::saver::Flushed;
-use mapper_control::schema::{AdoptReply, AdoptRequest, AdoptTarget, MemoryPolicy};
+use mapper_control::schema::{AdoptReply, AdoptTarget, MemoryPolicy};
 use mapper_control::{ErrorReply, PROTOCOL};
-use mapper_host::enforce::{self, Adoptee, Departure, Moved, TreeLimit, descendants};
+use mapper_host::enforce::{self, Adoptee, Departure, HeldUp, Moved, TreeLimit, descendants};
 use mapper_host::procfs::ProcFs;
 use mapper_host::{HostError, chain};
 use mapper_model::{AppId, AppName, AppSpec};
@@ -39,7 +39,7 @@ use std::time::Duration;
 pub(crate) const SAVED_FIRST: Duration = Duration::from_millis(200);
 
 /// How long an adoption waits for systemd.
-const ASKED_FOR: Duration = Duration::from_millis(500);
+pub(crate) const ASKED_FOR: Duration = Duration::from_millis(500);
 
 /// How long the moves of an adoption may take in all.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
@@ -58,19 +58,10 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) enum NotPrepared {
     Refused(ErrorReply),
-    /// To be tried again until it has waited this long.
-    NotYet {
-        error: ErrorReply,
-        at_most: Duration,
-    },
-}
-
-impl NotPrepared {
-    /// The kernel holds up a move, and to know where processes are would wait, too.
-    pub(crate) const fn held_up(error: ErrorReply) -> Self {
-        let at_most = HELD_UP_AT_MOST;
-        Self::NotYet { error, at_most }
-    }
+    /// Not yet: systemd has been asked about the unit. To be prepared again as this application.
+    Unanswered(AppId, ErrorReply),
+    /// Not yet: the kernel holds up a move.
+    HeldUp(Option<AppId>, HeldUp),
 }
 
 impl From<ErrorReply> for NotPrepared {
@@ -81,13 +72,12 @@ impl From<ErrorReply> for NotPrepared {
 
 /// Checks the request and makes the application; nothing is moved yet.
 pub(crate) fn prepare(
-    peer: &Peer,
-    request: AdoptRequest,
-    rule: Option<ByRule>,
+    asking: &Asking,
     settings: &Settings,
     registry: &mut Registry,
     machine: &mut Machine,
 ) -> Result<Prepared, NotPrepared> {
+    let (peer, request) = (&asking.peer, asking.request.clone());
     let permit = Permit::of(peer, settings);
     permit.check_caller(registry, machine)?;
     permit.check_memory(request.memory, machine.enforcer.capabilities().memory)?;
@@ -122,7 +112,7 @@ pub(crate) fn prepare(
     check_cpus(spec.cpus, machine)?;
     spec.name = registry.unique_name(spec.name);
     let adoptee = Adoptee {
-        app: registry.new_id(),
+        app: asking.app.unwrap_or_else(|| registry.new_id()),
         target: of_host(&target),
         owner: (!is_privileged(peer.uid)).then_some(peer.uid),
         account: peer.account,
@@ -130,15 +120,10 @@ pub(crate) fn prepare(
     };
     let adopted = machine.enforcer.adopt(&adoptee);
     adopted.map_err(|error| match error {
-        HostError::SystemdLate(..) => {
-            // It is prepared again.
-            registry.next_app = adoptee.app;
-            NotPrepared::NotYet {
-                error: refusal(&error),
-                at_most: ASKED_FOR,
-            }
+        HostError::SystemdLate(..) => NotPrepared::Unanswered(adoptee.app, refusal(&error)),
+        HostError::HeldUp(..) if let Some(held) = machine.enforcer.held_up() => {
+            NotPrepared::HeldUp(Some(adoptee.app), held)
         }
-        HostError::HeldUp(..) => NotPrepared::held_up(refusal(&error)),
         error => NotPrepared::Refused(refusal(&error)),
     })?;
     let id = adoptee.app;
@@ -152,7 +137,7 @@ pub(crate) fn prepare(
     let origin = Origin::Adopted(Adoption {
         target,
         by,
-        rule,
+        rule: asking.rule.clone(),
         fits_rule: None,
     });
     let now_ns = machine.clock.now_ns();
@@ -285,7 +270,7 @@ fn check_process(
         tracing::warn!("processes not read: {}", chain(&error));
     }
     if let Some(held) = machine.moves_held_up() {
-        return Err(NotPrepared::held_up(held_up(&held)));
+        return Err(NotPrepared::HeldUp(None, held));
     }
     if let Some(app) = machine.enforcer.owner(pid) {
         return refuse(format!(

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Applications that may be managed at a time.
 const APPLICATIONS: usize = 1024;
@@ -40,8 +41,13 @@ pub(crate) const fn internal(message: String) -> ErrorReply {
     ErrorReply::Internal { message }
 }
 
-/// How long a newcomer, or who asks for an application by a process, waits while the kernel holds up moves.
+/// How long newcomers, and who asks which application a process belongs to, wait while the kernel holds up moves.
 pub(crate) const HELD_UP_AT_MOST: Duration = Duration::from_secs(5);
+
+/// Whether one that waits since then is refused. Where ordinary moves follow each other, its turn comes.
+pub(crate) fn has_waited(since: Instant, held: &HeldUp) -> bool {
+    since.elapsed() >= HELD_UP_AT_MOST && held.is_long()
+}
 
 /// No process can join a group now.
 pub(crate) fn held_up(held: &HeldUp) -> ErrorReply {

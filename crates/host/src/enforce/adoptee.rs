@@ -108,7 +108,7 @@ pub enum Unfinished {
     Nothing,
     /// Something has not got back what it had, for which others have to answer.
     Restoring,
-    /// Processes or groups are still to be moved or removed, in [turns](super::Handover::go_on).
+    /// Processes or groups are still to be moved or removed, in [turns](super::Handover::continue_moving).
     Moving,
 }
 

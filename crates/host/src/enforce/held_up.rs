@@ -14,7 +14,7 @@ pub struct HeldUp {
 }
 
 impl HeldUp {
-    /// What lasts longer is told. Ordinary moves take some 20 to 60 ms where control groups are mounted without
+    /// What lasts longer is reported. Ordinary moves take some 20 to 60 ms where control groups are mounted without
     /// `favordynmods`.
     pub(crate) const LONG: Duration = Duration::from_millis(100);
 

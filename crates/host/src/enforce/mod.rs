@@ -111,6 +111,9 @@ pub trait Membership: fmt::Debug {
     /// holds up may still come: to be repeated for the same application once it no longer does.
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError>;
 
+    /// What the kernel holds up for a newcomer or an adoption is not asked for again.
+    fn give_up(&mut self, _app: AppId) {}
+
     /// Reads what a running program has now, and changes nothing; [`HostError::NotAdoptable`] if it cannot be adopted.
     fn adopt(&mut self, adoptee: &Adoptee) -> Result<(), HostError>;
 
@@ -196,7 +199,7 @@ pub trait Handover: fmt::Debug {
     }
 
     /// Does as much of that work as others can wait for, where it is done in turns.
-    fn go_on(&mut self) {}
+    fn continue_moving(&mut self) {}
 
     /// What a later daemon needs to finish that work.
     fn remember_unfinished(&self) -> serde_json::Value {

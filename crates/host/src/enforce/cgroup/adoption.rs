@@ -56,7 +56,7 @@ impl Adoption<'_> {
             return Err(HostError::file("find", what, Errno::SRCH.into()));
         }
         self.refuse_to_end_a_scope(&homes)?;
-        let dir = self.groups.root.make(&name_of(self.adoptee.app))?;
+        let dir = self.groups.root.make_or_open(&name_of(self.adoptee.app))?;
         Ok(Group::new(dir, Origin::Moved(homes), CpuSet::new()))
     }
 

@@ -327,7 +327,7 @@ fn a_daemon_that_stops_puts_processes_back_once_a_move_is_finished_that_the_kern
     let changes = tree.enforcer.groups.root.changes().clone();
     let held = changes.hold_up("cgroup.procs", Moves::Wait);
     tree.release(1, Departure::ForGood).unwrap();
-    tree.enforcer.go_on();
+    tree.enforcer.continue_moving();
     assert_eq!(tree.enforcer.unfinished(), Unfinished::Moving);
     assert_eq!(tree.read(&home), "");
     let later = std::thread::spawn(move || {

@@ -172,11 +172,6 @@ impl Changes {
         state.start_threads();
     }
 
-    /// No more decisions follow: a move may take this long.
-    pub(super) fn decisions_end(&self, moves: Duration) {
-        self.state().patience.moves = moves;
-    }
-
     /// From here on each change has a thread of its own.
     pub(super) fn memory_is_bound(&self) {
         self.state().memory_bound = true;
@@ -191,6 +186,14 @@ impl Changes {
             lasting: held.since.elapsed(),
             moves: held.moves,
         })
+    }
+
+    /// Whether memory is better bound later: the kernel holds up another change than an ordinary move.
+    pub(super) fn memory_waits(&self) -> bool {
+        let mut state = self.state();
+        state.look();
+        let long = |held: &Held| !held.is_move || held.since.elapsed() >= HeldUp::LONG;
+        state.held.iter().any(long)
     }
 
     /// Whether processes can neither join nor leave groups now.
@@ -330,8 +333,12 @@ impl State {
                 }
                 Ok(()) => {}
             }
-            // Which groups there are can be seen.
-            if held.is_move && (outcome.is_err() || held.change.starts_with("write")) {
+            // Who asks again for a group to be made or removed sees whether it is there; why it could not be made, only so.
+            let is_kept = match &outcome {
+                Ok(()) => held.change.starts_with("write"),
+                Err(_) => !held.change.starts_with("remove"),
+            };
+            if held.is_move && is_kept {
                 self.ended.push_back(Ended {
                     change: held.change,
                     at: Instant::now(),

@@ -10,7 +10,7 @@ use crate::{HostError, chain};
 use mapper_model::{AppId, CpuSet};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,11 @@ pub(super) struct Groups {
     pub(super) proc: ProcFs,
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
+    /// Groups for which the kernel holds up a move: to be asked for again, or given up.
+    pub(super) begun: BTreeSet<AppId>,
     pub(super) left_over: Vec<AppId>,
-    /// Of these, what could not be removed while the kernel held up a move.
-    pub(super) unremoved: Vec<AppId>,
+    /// Of these, what may be empty and could not be removed while the kernel held up a move.
+    pub(super) unremoved: BTreeSet<AppId>,
     /// What is left of the interval to each account, in threads.
     pub(super) left: BTreeMap<u32, usize>,
 }
@@ -88,12 +90,18 @@ impl Group {
 
     /// Binds its memory, or does so later if the kernel holds up a change.
     pub(super) fn set_nodes(&mut self, nodes: CpuSet) -> Result<(), HostError> {
-        if self.dir.changes().held_up().is_some() {
+        if self.dir.changes().memory_waits() {
             self.nodes_due = Some(nodes);
             return Ok(());
         }
         self.nodes_due = None;
-        self.dir.set_mems(&nodes.to_string())
+        match self.dir.set_mems(&nodes.to_string()) {
+            Err(HostError::HeldUp(..)) => {
+                self.nodes_due = Some(nodes);
+                Ok(())
+            }
+            set => set,
+        }
     }
 }
 
@@ -201,8 +209,7 @@ impl Groups {
         match self.root.remove_if_empty(&name_of(app)) {
             Ok(Removed::Yes) => Ok(()),
             Err(HostError::HeldUp(..)) => {
-                self.left_over.push(app);
-                self.unremoved.push(app);
+                self.leave_over(app);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -239,12 +246,20 @@ impl Groups {
         }
     }
 
+    /// A group that is removed as soon as the kernel lets that be tried.
+    pub(super) fn leave_over(&mut self, app: AppId) {
+        self.left_over.push(app);
+        self.unremoved.insert(app);
+    }
+
     /// Removes what could not be removed while the kernel held up a move.
     pub(super) fn remove_unremoved(&mut self) {
         for app in std::mem::take(&mut self.unremoved) {
             match self.root.remove_if_empty(&name_of(app)) {
                 Ok(Removed::Yes) => self.left_over.retain(|left| *left != app),
-                Err(HostError::HeldUp(..)) => self.unremoved.push(app),
+                Err(HostError::HeldUp(..)) => {
+                    self.unremoved.insert(app);
+                }
                 // It is left over.
                 Ok(Removed::StillPopulated) | Err(_) => {}
             }
@@ -258,9 +273,16 @@ impl Groups {
         for app in &self.left_over {
             self.dissolve_left_over(*app);
         }
-        let root = &self.root;
+        let (root, unremoved) = (&self.root, &mut self.unremoved);
         self.left_over
-            .retain(|app| !matches!(root.remove_if_empty(&name_of(*app)), Ok(Removed::Yes)));
+            .retain(|app| match root.remove_if_empty(&name_of(*app)) {
+                Ok(Removed::Yes) => false,
+                Err(HostError::HeldUp(..)) => {
+                    unremoved.insert(*app);
+                    true
+                }
+                Ok(Removed::StillPopulated) | Err(_) => true,
+            });
     }
 
     /// A group that is empty may be the partition of an earlier daemon's application.

@@ -47,7 +47,7 @@ use self::files::{
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
-use self::moving::{LAST, PROCESSES, Returned, Returning, Turn};
+use self::moving::{PROCESSES, Returned, Returning, Turn};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
@@ -90,10 +90,14 @@ impl CgroupEnforcer {
     }
 
     /// Goes on with what waits for moves, and returns whether anything is left.
-    fn go_on_moving(&mut self, turn: &Turn) -> Unfinished {
+    fn continue_for(&mut self, turn: &Turn) -> Unfinished {
         if !self.groups.root.changes().moves_wait() {
-            let groups = &self.groups;
-            self.returning.retain(|some| some.go_on(groups, turn));
+            for some in std::mem::take(&mut self.returning) {
+                match some.go_on(&self.groups, turn) {
+                    true => self.returning.push(some),
+                    false => drop(self.groups.unremoved.insert(some.app)),
+                }
+            }
             self.groups.remove_unremoved();
         }
         self.unfinished()
@@ -157,8 +161,9 @@ impl CgroupEnforcer {
             proc: ProcFs::system()?,
             init,
             apps: BTreeMap::new(),
+            begun: BTreeSet::new(),
             left_over,
-            unremoved: Vec::new(),
+            unremoved: BTreeSet::new(),
             left: BTreeMap::new(),
         };
         // An earlier daemon bound memory, which may still be on its way.
@@ -298,26 +303,24 @@ impl Membership for CgroupEnforcer {
             app, first_process, ..
         } = *newcomer;
         let name = name_of(app);
-        let left_over = &mut self.groups.left_over;
-        let tried = left_over.contains(&app);
-        left_over.retain(|left| *left != app);
-        let made = match tried {
+        let made = match self.groups.begun.remove(&app) {
             true => self.groups.root.make_or_open(&name),
             false => self.groups.root.make(&name),
         };
-        let dir = made.inspect_err(|error| {
-            if tried || error.may_be_made_later() {
-                self.groups.left_over.push(app);
+        let moved = made.and_then(|dir| match dir.add_process(first_process) {
+            Err(error) if !matches!(error, HostError::HeldUp(..)) => {
+                if !matches!(self.groups.root.remove_tree(&name, 0), Ok(Removed::Yes)) {
+                    self.groups.leave_over(app);
+                }
+                Err(error)
+            }
+            added => added.map(|()| dir),
+        });
+        let dir = moved.inspect_err(|error| {
+            if let HostError::HeldUp(..) = error {
+                self.groups.begun.insert(app);
             }
         })?;
-        if let Err(error) = dir.add_process(first_process) {
-            // A process whose move the kernel holds up may be in it by now.
-            let removed = self.groups.root.remove_tree(&name, 0);
-            if !matches!(removed, Ok(Removed::Yes)) {
-                self.groups.left_over.push(app);
-            }
-            return Err(error);
-        }
         self.groups.apps.insert(
             newcomer.app,
             Group {
@@ -336,9 +339,10 @@ impl Membership for CgroupEnforcer {
             adoptee,
         }
         .group();
-        if group.as_ref().is_err_and(HostError::may_be_made_later) {
-            self.groups.left_over.push(adoptee.app);
-            self.groups.unremoved.push(adoptee.app);
+        match &group {
+            Err(HostError::HeldUp(..)) => drop(self.groups.begun.insert(adoptee.app)),
+            Err(_) => self.give_up(adoptee.app),
+            Ok(_) => drop(self.groups.begun.remove(&adoptee.app)),
         }
         let group = group?;
         let account = adoptee.account;
@@ -346,6 +350,12 @@ impl Membership for CgroupEnforcer {
             .apps
             .insert(adoptee.app, Group { account, ..group });
         Ok(())
+    }
+
+    fn give_up(&mut self, app: AppId) {
+        if self.groups.begun.remove(&app) {
+            self.groups.leave_over(app);
+        }
     }
 
     fn move_in(&mut self, adoptee: &Adoptee) -> Result<Moved, HostError> {
@@ -455,9 +465,6 @@ impl Membership for CgroupEnforcer {
         };
         self.partitions.dissolve(&self.groups, &mut group);
         let back = match (&group.origin, departure) {
-            (Origin::Moved(_), Departure::ForGood) if self.groups.root.changes().moves_wait() => {
-                Ok(Moved::Part)
-            }
             (Origin::Moved(homes), Departure::ForGood) => {
                 moving::put_back(&self.groups, &group.dir, homes, &Turn::short(PROCESSES))
             }
@@ -470,13 +477,14 @@ impl Membership for CgroupEnforcer {
                 };
             }
         };
-        self.groups.abandon(app, &group)?;
+        let abandoned = self.groups.abandon(app, &group);
         if let (Ok(Moved::Part), Origin::Moved(homes)) = (&back, &group.origin) {
             let homes = homes.clone();
             let dir = group.dir;
             self.returning.push(Returning { app, dir, homes });
-            return Ok(());
+            return abandoned;
         }
+        abandoned?;
         back.map(drop)
             .map_err(|error| match self.groups.left_over.contains(&app) {
                 true => HostError::LeftBehind(group.dir.path().to_owned(), Box::new(error)),
@@ -572,8 +580,8 @@ impl Handover for CgroupEnforcer {
         }
     }
 
-    fn go_on(&mut self) {
-        self.go_on_moving(&Turn::short(PROCESSES));
+    fn continue_moving(&mut self) {
+        self.continue_for(&Turn::short(PROCESSES));
     }
 
     fn remember_unfinished(&self) -> serde_json::Value {
@@ -582,9 +590,8 @@ impl Handover for CgroupEnforcer {
     }
 
     fn finish(&mut self) {
-        self.groups.root.changes().decisions_end(LAST);
         let last = Turn::last();
-        while self.go_on_moving(&last) == Unfinished::Moving && !last.is_over() {
+        while self.continue_for(&last) == Unfinished::Moving && !last.is_over() {
             std::thread::sleep(PAUSE);
         }
     }

@@ -70,7 +70,13 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
         return Ok(Moved::Part);
     }
     if let Some(process) = arriving.awaited.take() {
-        check_moved(search, dir, &process)?;
+        match check_moved(search, dir, &process) {
+            Err(HostError::HeldUp(..)) => {
+                arriving.awaited = Some(process);
+                return Ok(Moved::Part);
+            }
+            checked => checked?,
+        }
     }
     let turn = Turn::short(usize::MAX);
     let mut none_found = false;
@@ -174,9 +180,6 @@ const SHORT: Duration = match cfg!(test) {
     true => Duration::from_secs(20),
 };
 
-/// How long the last turn takes: less than a service manager waits for a daemon that stops.
-pub(super) const LAST: Duration = Duration::from_secs(5);
-
 /// What is moved at once.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -191,11 +194,11 @@ impl Turn {
         Self { processes, until }
     }
 
-    /// All, when the daemon stops.
+    /// All, when the daemon stops: less than a service manager allows for it.
     pub(super) fn last() -> Self {
         Self {
             processes: usize::MAX,
-            until: Instant::now() + LAST,
+            until: Instant::now() + Duration::from_secs(5),
         }
     }
 
@@ -262,7 +265,8 @@ pub(super) fn put_back(
             return first_error.map_or(Ok(Moved::All), Err);
         }
         for pid in tasks.processes {
-            if left == 0 || turn.is_over() {
+            // To know where its parent is would wait for a move, too.
+            if left == 0 || turn.is_over() || dir.changes().moves_wait() {
                 return Ok(Moved::Part);
             }
             left -= 1;

@@ -394,13 +394,13 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
     tree.write(&of_app(1, "cgroup.events"), "populated 0\n");
     tree.release(1, Departure::ForGood).unwrap();
     tree.enforcer.refresh().unwrap();
-    tree.enforcer.go_on();
+    tree.enforcer.continue_moving();
     assert_eq!(tree.enforcer.left_over(), [APP]);
     assert_eq!(tree.enforcer.unfinished(), Unfinished::Moving);
     drop(held);
     until_finished(&tree);
     fs::remove_dir_all(tree.path(&of_app(1, ""))).unwrap();
-    tree.enforcer.go_on();
+    tree.enforcer.continue_moving();
     assert_eq!(tree.enforcer.left_over(), []);
     assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
     tree.enforcer.admit(&newcomer).unwrap();
@@ -444,7 +444,7 @@ fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_he
 fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     let mut tree = Tree::new(Init::Other);
     // As an attempt leaves it whose group was made.
-    tree.enforcer.groups.left_over.push(AppId(2));
+    tree.enforcer.groups.begun.insert(AppId(2));
     fs::create_dir_all(tree.path(&of_app(2, ""))).unwrap();
     let processes = tree.path(&of_app(2, "cgroup.procs"));
     hold_up_writes_to(&processes);
@@ -452,13 +452,13 @@ fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     for _ in 0..3 {
         let refused = tree.enforcer.admit(&second()).unwrap_err();
         assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
-        assert_eq!(tree.enforcer.left_over(), [AppId(2)]);
+        assert!(tree.enforcer.groups.begun.contains(&AppId(2)));
     }
     assert_eq!(fs::read_to_string(&processes).unwrap(), "4712");
     until_finished(&tree);
     // A second move would be held up, too.
     tree.enforcer.admit(&second()).unwrap();
-    assert_eq!(tree.enforcer.left_over(), []);
+    assert!(tree.enforcer.groups.begun.is_empty());
 }
 
 #[test]
