@@ -34,7 +34,7 @@ const ADMITTING: Duration = Duration::from_millis(50);
 const OVERTAKEN: Duration = Duration::from_millis(500);
 
 /// How often the daemon checks whether the kernel still holds up a move for which newcomers wait.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Which newcomer is admitted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,7 @@ impl Daemon {
     /// answers.
     pub(crate) fn act_on_gathered(&mut self) {
         self.timing.gathered = None;
+        self.take_turn_that_waits();
         let started = Clock::now();
         let mut events = self.forget_empty();
         let held = self.machine.moves_held_up();
@@ -124,7 +125,7 @@ impl Daemon {
         if !self.registry.pending.is_empty() {
             let again = self.machine.moves_held_up();
             let again = again.map(|_| Instant::now() + LOOK_AGAIN);
-            self.timing.gathered = self.timing.gather_until.max(again);
+            self.timing.gathered = again.or(self.timing.gather_until);
         }
     }
 

@@ -26,7 +26,6 @@ mod adoption_tests;
 mod gathering;
 mod turns;
 
-use self::turns::First;
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -107,6 +106,16 @@ enum Next {
     IdleEnd,
 }
 
+/// Which of two kinds of moves has the first one of a turn.
+#[derive(Debug, Default)]
+pub(crate) enum First {
+    /// Of what was released, back.
+    #[default]
+    Returning,
+    /// Of what is adopted.
+    Joining,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
     /// The end of the interval; `None` while there is no application and nothing left to do for released ones.
@@ -126,6 +135,8 @@ pub(crate) struct Timing {
     /// When more is done of what is done in [turns](turns).
     pub(crate) next_turn: Option<Instant>,
     first: First,
+    /// Whether that was due while a move was held up.
+    turn_waits: bool,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
 }

@@ -1,7 +1,7 @@
 //! What is done in turns, between which others are served: moves of adoptions, there and back, and what waits for moves or
 //! for systemd.
 
-use super::{Daemon, Handled};
+use super::{Daemon, First, Handled};
 use crate::registry::pending::{Joining, Promising};
 use crate::requests::permit::has_waited;
 use crate::store::saved::Ending;
@@ -12,16 +12,6 @@ use tokio::time::Instant;
 
 /// How long others are served between two turns, at least.
 const NEXT_TURN: Duration = Duration::from_millis(10);
-
-/// Which of two kinds of moves has the first one of a turn.
-#[derive(Debug, Default)]
-pub(crate) enum First {
-    /// Of what was released, back.
-    #[default]
-    Returning,
-    /// Of what is adopted.
-    Joining,
-}
 
 impl Daemon {
     pub(super) fn schedule_turn(&mut self) {
@@ -36,6 +26,17 @@ impl Daemon {
         }
     }
 
+    fn has_moves(&self) -> bool {
+        self.is_moving() || self.registry.joining.iter().any(Joining::moves)
+    }
+
+    /// Where launches follow each other, each of which makes a move, other moves have every second one.
+    pub(super) fn take_turn_that_waits(&mut self) {
+        if self.timing.turn_waits && self.machine.moves_held_up().is_none() {
+            self.take_turn();
+        }
+    }
+
     fn is_moving(&self) -> bool {
         self.machine.enforcer.unfinished() == Unfinished::Moving
     }
@@ -45,6 +46,7 @@ impl Daemon {
         self.timing.next_turn = None;
         self.ask_again();
         self.promise_again();
+        self.timing.turn_waits = self.has_moves() && self.machine.moves_held_up().is_some();
         let started = Clock::now();
         // Where each move is held up, one of the two is made in a turn.
         self.timing.first = match self.timing.first {
@@ -59,7 +61,7 @@ impl Daemon {
                 First::Returning
             }
         };
-        if self.registry.joining.iter().any(Joining::moves) || self.is_moving() {
+        if self.has_moves() {
             let wait = started.elapsed().max(NEXT_TURN);
             self.timing.next_turn = Some(Instant::now() + wait);
         }

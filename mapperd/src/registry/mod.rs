@@ -134,7 +134,10 @@ impl Registry {
 
     /// What could not be taken back out of its group is not managed by the next daemon, either.
     pub(crate) fn note_left_over(&mut self, app: AppId, enforcer: &dyn enforce::Enforcer) {
-        if enforcer.left_over().contains(&app) {
+        let left_over = enforcer.left_over();
+        self.released
+            .retain(|released| left_over.contains(released));
+        if left_over.contains(&app) {
             self.released.insert(app);
         }
     }

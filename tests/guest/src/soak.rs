@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 
 use crate::adopting::{Service, WITH_CHILD, kill_daemon, mapperctl};
 use crate::application::launch;
-use crate::daemon::{UNIT, main_pid, status, systemctl};
+use crate::daemon::{UNIT, app_groups, main_pid, status, systemctl};
 use crate::drop_in::DropIn;
 use crate::kernel::{self, wait_for};
 use crate::stress::{Held, held};
@@ -83,7 +83,7 @@ impl AtRest {
             let apps = status()?["apps"].as_array().map_or(0, Vec::len);
             ensure!(apps == 0, "{apps} applications are known");
             let now = Self::now()?;
-            ensure!(now.held.groups == 0, "{now:?}");
+            ensure!(now.held.groups == 0, "{now:?}, {:?}", app_groups()?);
             if let Some(before) = before {
                 ensure!(now.is_no_more_than(before), "{before:?} became {now:?}");
             }

@@ -1,16 +1,18 @@
 //! What is written to a group. cgroups-rs opens files by path; the path of a descriptor (`/proc/self/fd/N`) leads it to
 //! the directory that is open, whatever has become of its name meanwhile.
 
-use super::group_dir::GroupDir;
+use super::group_dir::{GROUP_MODE, GroupDir};
 use crate::HostError;
 use cgroups_rs::CgroupPid;
 use cgroups_rs::fs::Controller;
 use cgroups_rs::fs::cpuset::CpuSetController;
 use cgroups_rs::fs::error::{Error, Result as Written};
 use mapper_model::CpuSet;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 impl GroupDir {
     pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
@@ -23,12 +25,28 @@ impl GroupDir {
     }
 
     pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
-        let pid = CgroupPid::from(u64::from(process));
         let dir = self.shared();
         self.change("write", "cgroup.procs", &process.to_string(), move || {
-            let added = controller(&dir).add_task_by_tgid(&pid);
-            added.map_err(|error| reason(&error))
+            add(&dir, process)
         })
+    }
+
+    /// Makes a group with a process in it, or adds the process if the group is there: one change, for which others wait once.
+    pub(super) fn make_with(&self, name: &str, process: u32) -> Result<Self, HostError> {
+        let (dir, new) = (self.shared(), name.to_owned());
+        let procs = format!("{name}/cgroup.procs");
+        self.change("write", &procs, &process.to_string(), move || {
+            match rustix::fs::mkdirat(&dir, &new, GROUP_MODE) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            add(
+                &rustix::fs::openat(&dir, &new, flags, Mode::empty())?,
+                process,
+            )
+        })?;
+        self.beneath(Path::new(name))
     }
 
     /// What the kernel holds up is in force.
@@ -52,6 +70,11 @@ impl GroupDir {
         let wanted: Option<CpuSet> = value.parse().ok();
         wanted.is_some() && self.read_cpus(name).ok() == wanted
     }
+}
+
+fn add(dir: &OwnedFd, process: u32) -> io::Result<()> {
+    let added = controller(dir).add_task_by_tgid(&CgroupPid::from(u64::from(process)));
+    added.map_err(|error| reason(&error))
 }
 
 fn controller(dir: &OwnedFd) -> CpuSetController {

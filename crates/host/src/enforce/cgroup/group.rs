@@ -204,16 +204,16 @@ impl Groups {
         HostError::file("find", path, io::Error::from(io::ErrorKind::NotFound))
     }
 
-    /// Removes a group of ours, or gives it all CPUs if a process is left in it.
+    /// Leaves a group of ours to be removed, which newcomers do not wait for. It has all CPUs if a process is left in it.
     pub(super) fn abandon(&mut self, app: AppId, group: &Group) -> Result<(), HostError> {
-        match self.root.remove_if_empty(&name_of(app)) {
-            Ok(Removed::Yes) => Ok(()),
-            Err(HostError::HeldUp(..)) => {
+        match group.dir.is_populated() {
+            Err(error) if error.is_gone() => Ok(()),
+            Err(error) => Err(error),
+            Ok(Populated::No) => {
                 self.leave_over(app);
                 Ok(())
             }
-            Err(error) => Err(error),
-            Ok(Removed::StillPopulated) => {
+            Ok(Populated::Yes) => {
                 self.left_over.push(app);
                 let memory = match group.memory {
                     Memory::Unbound => Ok(()),
@@ -268,21 +268,24 @@ impl Groups {
 
     pub(super) fn remove_left_over(&mut self) {
         if self.root.changes().moves_wait() {
+            self.unremoved.extend(&self.left_over);
             return;
         }
         for app in &self.left_over {
             self.dissolve_left_over(*app);
         }
         let (root, unremoved) = (&self.root, &mut self.unremoved);
-        self.left_over
-            .retain(|app| match root.remove_if_empty(&name_of(*app)) {
-                Ok(Removed::Yes) => false,
-                Err(HostError::HeldUp(..)) => {
-                    unremoved.insert(*app);
-                    true
-                }
-                Ok(Removed::StillPopulated) | Err(_) => true,
-            });
+        self.left_over.retain(|app| {
+            // These have turns of their own.
+            if unremoved.contains(app) {
+                return true;
+            }
+            let removed = root.remove_if_empty(&name_of(*app));
+            if let Err(HostError::HeldUp(..)) = removed {
+                unremoved.insert(*app);
+            }
+            !matches!(removed, Ok(Removed::Yes))
+        });
     }
 
     /// A group that is empty may be the partition of an earlier daemon's application.

@@ -24,6 +24,8 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
+pub(super) const GROUP_MODE: Mode = Mode::from_raw_mode(0o755);
+
 /// How files are opened to be written. The kernel's files exist; the plain ones in tests have to be made.
 const WRITE: OFlags = if cfg!(test) {
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::TRUNC)
@@ -86,9 +88,8 @@ impl GroupDir {
 
     pub(super) fn make(&self, name: &str) -> Result<Self, HostError> {
         let (dir, new) = (Arc::clone(&self.dir), name.to_owned());
-        let mode = Mode::from_raw_mode(0o755);
         self.change("create", name, "", move || {
-            Ok(rustix::fs::mkdirat(dir.as_fd(), new, mode)?)
+            Ok(rustix::fs::mkdirat(dir.as_fd(), new, GROUP_MODE)?)
         })?;
         self.beneath(Path::new(name))
     }

@@ -303,22 +303,13 @@ impl Membership for CgroupEnforcer {
             app, first_process, ..
         } = *newcomer;
         let name = name_of(app);
-        let made = match self.groups.begun.remove(&app) {
-            true => self.groups.root.make_or_open(&name),
-            false => self.groups.root.make(&name),
-        };
-        let moved = made.and_then(|dir| match dir.add_process(first_process) {
-            Err(error) if !matches!(error, HostError::HeldUp(..)) => {
-                if !matches!(self.groups.root.remove_tree(&name, 0), Ok(Removed::Yes)) {
-                    self.groups.leave_over(app);
-                }
-                Err(error)
-            }
-            added => added.map(|()| dir),
-        });
-        let dir = moved.inspect_err(|error| {
+        self.groups.begun.remove(&app);
+        let made = self.groups.root.make_with(&name, first_process);
+        let dir = made.inspect_err(|error| {
             if let HostError::HeldUp(..) = error {
                 self.groups.begun.insert(app);
+            } else if !matches!(self.groups.root.remove_tree(&name, 0), Ok(Removed::Yes)) {
+                self.groups.leave_over(app);
             }
         })?;
         self.groups.apps.insert(
