@@ -343,6 +343,7 @@ impl FakeMachine {
             sender,
             usable: CpuSet::new(),
             online: CpuSet::new(),
+            finished: Default::default(),
         };
         machine.find_usable().unwrap();
         let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);

@@ -196,6 +196,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         sender: sender.clone(),
         usable: CpuSet::new(),
         online: CpuSet::new(),
+        finished: Default::default(),
     };
     machine.find_usable()?;
     let metrics = settings.metrics.clone();

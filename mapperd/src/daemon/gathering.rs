@@ -33,8 +33,9 @@ const ADMITTING: Duration = Duration::from_millis(50);
 /// Newcomers that have waited longer are overtaken by no other.
 const OVERTAKEN: Duration = Duration::from_millis(500);
 
-/// How often the daemon checks whether the kernel still holds up a move for which newcomers wait.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How often the daemon checks whether others have waited too long for a move that the kernel holds up. It is woken when that
+/// is finished.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Which newcomer is admitted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

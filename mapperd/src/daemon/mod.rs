@@ -59,6 +59,8 @@ use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
+use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -102,6 +104,7 @@ enum Next {
     Look,
     Sign,
     Turn,
+    Finished,
     Message(Option<Message>),
     IdleEnd,
 }
@@ -190,6 +193,8 @@ impl Daemon {
     }
 
     pub(crate) async fn run(mut self, mut inbox: Inbox, mut signals: Signals, watchdog: Watchdog) {
+        let waker = Waker::from(Arc::clone(&self.machine.finished));
+        self.machine.enforcer.wake_when_finished(waker);
         let mut sign = Box::pin(watchdog.sign());
         let mut calls_until = Instant::now();
         loop {
@@ -209,6 +214,7 @@ impl Daemon {
                 signal = signals.received() => Next::Signal(signal),
                 () = &mut sign => Next::Sign,
                 () = self.store.has_tried() => Next::Saved,
+                () = self.machine.finished.any() => Next::Finished,
                 next = self.timing.next() => next,
                 message = inbox.recv() => Next::Message(message),
                 () = at(idle_end) => Next::IdleEnd,
@@ -227,6 +233,7 @@ impl Daemon {
                 Next::Look => self.look_at_lenders(),
                 Next::Sign => sign.set(watchdog.sign()),
                 Next::Turn => self.take_turn(),
+                Next::Finished => self.continue_after_move(),
                 Next::Message(Some(message)) => {
                     self.handle(message);
                     continue;

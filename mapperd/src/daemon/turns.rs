@@ -1,6 +1,7 @@
 //! What is done in turns, between which others are served: moves of adoptions, there and back, and what waits for moves or
 //! for systemd.
 
+use super::gathering::LOOK_AGAIN;
 use super::{Daemon, First, Handled};
 use crate::registry::pending::{Joining, Promising};
 use crate::requests::permit::has_waited;
@@ -15,8 +16,21 @@ const NEXT_TURN: Duration = Duration::from_millis(10);
 
 impl Daemon {
     pub(super) fn schedule_turn(&mut self) {
-        let due = Instant::now() + NEXT_TURN;
+        let wait = match self.machine.moves_held_up() {
+            None => NEXT_TURN,
+            Some(_) => LOOK_AGAIN,
+        };
+        let due = Instant::now() + wait;
         self.timing.next_turn.get_or_insert(due);
+    }
+
+    /// Continues what has waited for a move.
+    pub(super) fn continue_after_move(&mut self) {
+        if !self.registry.pending.is_empty() {
+            self.act_on_gathered();
+        } else if self.timing.next_turn.is_some() {
+            self.take_turn();
+        }
     }
 
     /// Schedules a turn if the enforcer has work left that is done so.
@@ -62,8 +76,9 @@ impl Daemon {
             }
         };
         if self.has_moves() {
-            let wait = started.elapsed().max(NEXT_TURN);
-            self.timing.next_turn = Some(Instant::now() + wait);
+            self.schedule_turn();
+            let others = Some(Instant::now() + started.elapsed());
+            self.timing.next_turn = self.timing.next_turn.max(others);
         }
     }
 

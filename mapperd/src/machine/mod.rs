@@ -25,6 +25,9 @@ use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, CpuSet, ThreadId, Topology};
 use sleep::Sleep;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::Wake;
+use tokio::sync::Notify;
 use watch::Watches;
 
 /// The interfaces to the machine, and what was last found there.
@@ -48,6 +51,23 @@ pub(crate) struct Machine {
     /// As of the last decision.
     pub(crate) online: CpuSet,
     pub(crate) sleep: Sleep,
+    pub(crate) finished: Arc<Finished>,
+}
+
+/// Notified whenever the kernel has finished a change that it had held up.
+#[derive(Debug, Default)]
+pub(crate) struct Finished(Notify);
+
+impl Finished {
+    pub(crate) async fn any(&self) {
+        self.0.notified().await;
+    }
+}
+
+impl Wake for Finished {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
 }
 
 impl Machine {

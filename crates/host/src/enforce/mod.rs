@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::task::Waker;
 
 pub use adoptee::{AdoptTarget, Adoptee, Departure, ForeignSet, Moved, Unfinished, Writer};
 pub use affinity::AffinityEnforcer;
@@ -156,6 +157,9 @@ pub trait Membership: fmt::Debug {
     fn held_up(&self) -> Option<HeldUp> {
         None
     }
+
+    /// Has this woken whenever the kernel finishes a change that it has held up.
+    fn wake_when_finished(&mut self, _waker: Waker) {}
 
     /// The directory of its control group, if it has one.
     fn group(&self, _app: AppId) -> Option<PathBuf> {

@@ -21,14 +21,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Tests on plain files wait however busy the machine is.
 const PATIENCE: Patience = match cfg!(test) {
     false => Patience {
-        moves: Duration::from_millis(2),
+        moves: Duration::from_millis(5),
         first: Duration::from_millis(100),
         others: Duration::from_millis(10),
     },
@@ -76,6 +78,8 @@ struct State {
     /// Whether changes that are no moves have a thread of their own, too.
     memory_bound: bool,
     patience: Patience,
+    /// Who is woken when a change is finished that was held up.
+    waker: Option<Waker>,
     /// While another change than a move is held up.
     moves: Moves,
     /// Threads that wait for a change.
@@ -158,6 +162,7 @@ impl Changes {
             begun: false,
             memory_bound: false,
             patience: PATIENCE,
+            waker: None,
             moves,
             idle: Vec::new(),
             held: Vec::new(),
@@ -170,6 +175,11 @@ impl Changes {
         let mut state = self.state();
         state.begun = true;
         state.start_threads();
+    }
+
+    /// From here on this is woken when a change is finished that was held up.
+    pub(super) fn wake_when_finished(&self, waker: Waker) {
+        self.state().waker = Some(waker);
     }
 
     /// From here on each change has a thread of its own.
@@ -237,8 +247,15 @@ impl Changes {
             state.start_threads();
         }
         let (done, outcome) = mpsc::sync_channel(1);
+        let (late, waker) = (Arc::new(AtomicBool::new(false)), state.waker.clone());
+        let is_late = Arc::clone(&late);
         let job: Job = Box::new(move || {
             let _nobody_waits = done.send(make());
+            if is_late.load(Ordering::SeqCst)
+                && let Some(waker) = waker
+            {
+                waker.wake();
+            }
         });
         let since = Instant::now();
         let ended = || io::Error::other("the thread that changes groups has ended");
@@ -253,7 +270,12 @@ impl Changes {
         if thread.send(job).is_err() {
             return Err(change.failed(ended()));
         }
-        match outcome.recv_timeout(patience) {
+        let in_time = outcome.recv_timeout(patience).or_else(|error| {
+            late.store(true, Ordering::SeqCst);
+            // It may have come before that.
+            outcome.try_recv().map_err(|_| error)
+        });
+        match in_time {
             Ok(outcome) => {
                 state.idle.push(thread);
                 return outcome.map_err(|error| change.failed(error));

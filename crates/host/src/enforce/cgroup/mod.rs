@@ -64,6 +64,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How often is looked, while the daemon stops, whether a move that is held up has come.
@@ -404,6 +405,10 @@ impl Membership for CgroupEnforcer {
 
     fn held_up(&self) -> Option<HeldUp> {
         self.groups.root.changes().held_up()
+    }
+
+    fn wake_when_finished(&mut self, waker: Waker) {
+        self.groups.root.changes().wake_when_finished(waker);
     }
 
     fn group(&self, app: AppId) -> Option<PathBuf> {

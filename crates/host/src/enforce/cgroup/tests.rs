@@ -8,6 +8,9 @@ use super::*;
 use crate::enforce::{Extent, Moves};
 use mapper_model::ThreadId;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
 
 pub(super) const APP: AppId = AppId(1);
 pub(super) const ROOT: &str = "mapper.slice/apps";
@@ -461,11 +464,22 @@ fn a_newcomer_whose_move_was_held_up_and_came_after_all_is_not_moved_again() {
     assert!(tree.enforcer.groups.begun.is_empty());
 }
 
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn who_asks_again_for_a_move_that_was_held_up_gets_its_outcome_once() {
     let tree = Tree::new(Init::Other);
     let changes = tree.enforcer.groups.root.changes().clone();
     changes.impatient();
+    let woken = Arc::new(Woken::default());
+    changes.wake_when_finished(Waker::from(Arc::clone(&woken)));
     let a_move = Change {
         action: "write",
         value: "4712",
@@ -479,7 +493,11 @@ fn who_asks_again_for_a_move_that_was_held_up_gets_its_outcome_once() {
             outcome
         });
         assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
+        assert!(!woken.0.load(Ordering::SeqCst));
         drop(end);
+        while !woken.0.swap(false, Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         until_finished(&tree);
         let not_made = || -> std::io::Result<()> { panic!("it is made again") };
         let outcome = changes.make(&a_move, not_made);
