@@ -3,13 +3,15 @@
 use crate::fake::{FakeMachine, assert_says, root};
 use crate::registry::pending::{Promising, Step};
 use crate::requests::permit::HELD_UP_AT_MOST;
-use crate::socket::message::Answer;
+use crate::socket::message::{Answer, Served};
 use crate::store::directory::Stored;
 use crate::store::kept_pages::KeptPages;
 use crate::store::saved::{Ending, Progress, Saved, SavedApp, Unsaved};
 use crate::store::saver::{Saver, StateWriter};
 use crate::store::takeover::Legacy;
+use mapper_control::Reply;
 use mapper_control::schema::{AdoptRequest, AdoptTarget, PromiseRequest};
+use mapper_host::enforce::Unfinished;
 use mapper_model::{AppId, Qos};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -326,5 +328,25 @@ fn an_adoption_whose_group_the_kernel_holds_up_gets_that_group_or_gives_it_up() 
             assert_eq!(machine.seen.borrow().given_up, [AppId(1)]);
         }
         assert!(machine.daemon.registry.asking.is_empty());
+    }
+}
+
+#[test]
+fn a_release_is_answered_once_its_processes_are_back_but_not_much_later() {
+    for goes_back in [true, false] {
+        let mut machine = FakeMachine::with_processes_of(0);
+        machine.seen.borrow_mut().unfinished = Unfinished::Moving;
+        let (reply, mut answered) = oneshot::channel();
+        let answer = Ok(Served::plain(Reply::Exited {}));
+        machine.daemon.answer_when_moved(answer, reply);
+        machine.daemon.take_turn();
+        assert!(answered.try_recv().is_err(), "it is answered");
+        if goes_back {
+            machine.seen.borrow_mut().unfinished = Unfinished::Nothing;
+        } else {
+            machine.daemon.registry.releasing[0].since -= Duration::from_secs(1);
+        }
+        machine.daemon.take_turn();
+        assert!(answered.try_recv().unwrap().is_ok());
     }
 }

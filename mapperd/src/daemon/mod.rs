@@ -290,9 +290,14 @@ impl Daemon {
                         since: Instant::now(),
                     }),
                     request => {
+                        let releases = matches!(request, Request::Release(_));
                         let Handled { answer, effect } = self.answer(&peer, request);
                         self.act(effect);
-                        let _hung_up = reply.send(answer);
+                        if releases {
+                            self.answer_when_moved(answer, reply);
+                        } else {
+                            let _hung_up = reply.send(answer);
+                        }
                     }
                 }
                 self.quotas.charge(uid, account, started.elapsed());
@@ -558,6 +563,7 @@ impl Daemon {
         }
         self.answer_saved(Instant::now() + SAVED_FIRST);
         self.withdraw_all();
+        self.answer_releases(Duration::ZERO);
         self.save(Ending::Stopping);
         if self.store.flush(LAST_SAVE) == Flushed::Late {
             tracing::warn!(

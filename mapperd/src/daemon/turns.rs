@@ -3,16 +3,21 @@
 
 use super::gathering::LOOK_AGAIN;
 use super::{Daemon, First, Handled};
-use crate::registry::pending::{Joining, Promising};
+use crate::registry::pending::{Joining, Promising, Releasing};
 use crate::requests::permit::has_waited;
+use crate::socket::message::Answer;
 use crate::store::saved::Ending;
 use mapper_control::Request;
 use mapper_host::enforce::Unfinished;
 use std::time::{Duration, Instant as Clock};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// How long others are served between two turns, at least.
 const NEXT_TURN: Duration = Duration::from_millis(10);
+
+/// How long a release is not answered while something is on its way back.
+const RELEASED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Daemon {
     pub(super) fn schedule_turn(&mut self) {
@@ -75,10 +80,37 @@ impl Daemon {
                 First::Returning
             }
         };
+        self.answer_releases(RELEASED_WITHIN);
         if self.has_moves() {
             self.schedule_turn();
             let others = Some(Instant::now() + started.elapsed());
             self.timing.next_turn = self.timing.next_turn.max(others);
+        }
+    }
+
+    /// Answers a release once its processes are back and its group is gone.
+    pub(super) fn answer_when_moved(&mut self, answer: Answer, reply: oneshot::Sender<Answer>) {
+        let since = Instant::now();
+        self.registry.releasing.push(Releasing {
+            answer,
+            reply,
+            since,
+        });
+        self.answer_releases(RELEASED_WITHIN);
+        if !self.registry.releasing.is_empty() {
+            self.schedule_turn();
+        }
+    }
+
+    /// Those that have waited this long in any case.
+    pub(super) fn answer_releases(&mut self, at_most: Duration) {
+        let moving = self.is_moving();
+        let releasing = std::mem::take(&mut self.registry.releasing).into_iter();
+        let waits = |one: &Releasing| moving && one.since.elapsed() < at_most;
+        let (waiting, done): (Vec<_>, Vec<_>) = releasing.partition(waits);
+        self.registry.releasing = waiting;
+        for Releasing { answer, reply, .. } in done {
+            let _hung_up = reply.send(answer);
         }
     }
 

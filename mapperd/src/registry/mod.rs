@@ -15,7 +15,7 @@ use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_host::enforce;
 use mapper_model::{AppId, AppName, CpuSet};
-use pending::{Asking, Joining, Pending, Promising, Unanswered};
+use pending::{Asking, Joining, Pending, Promising, Releasing, Unanswered};
 use provenance::{EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -43,6 +43,7 @@ pub(crate) struct Registry {
     /// Adoptions that are not prepared yet, and promises that wait for a move.
     pub(crate) asking: Vec<Asking>,
     pub(crate) promising: Vec<Promising>,
+    pub(crate) releasing: Vec<Releasing>,
     /// Adoptions that wait to be saved, or are being moved.
     pub(crate) joining: Vec<Joining>,
     pub(crate) next_app: AppId,
@@ -61,6 +62,7 @@ impl Registry {
             unanswered: Vec::new(),
             asking: Vec::new(),
             promising: Vec::new(),
+            releasing: Vec::new(),
             joining: Vec::new(),
             next_app: AppId(1),
             left_alone: VecDeque::new(),

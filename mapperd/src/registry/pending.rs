@@ -124,6 +124,14 @@ pub(crate) struct Promising {
     pub(crate) since: Instant,
 }
 
+/// The answer to a release, while something is on its way back.
+#[derive(Debug)]
+pub(crate) struct Releasing {
+    pub(crate) answer: Answer,
+    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) since: Instant,
+}
+
 /// How far an adoption is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use mapper_model::CpuSet;
@@ -195,8 +196,15 @@ pub(crate) fn hundreds_of_adopted_processes_go_back_in_pieces_also_by_the_next_d
         Ok(there.lines().count())
     };
     ensure!(processes()? == 401, "{} were adopted", processes()?);
-    mapperctl(User::Alice, &["release", "many"])?;
+    // It would be answered once they are back.
+    let release = thread::spawn(|| mapperctl(User::Alice, &["release", "many"]));
+    wait_for("the release to begin", || {
+        let listed = status()?["apps"].as_array().map(Vec::len);
+        ensure!(listed == Some(0), "{listed:?} applications are listed");
+        Ok(())
+    })?;
     kill_daemon()?;
+    let _cut_off = release.join();
     wait_for("all to go back", || {
         let listed = status()?["apps"].as_array().map(Vec::len);
         ensure!(listed == Some(0), "{listed:?} applications are listed");
