@@ -247,6 +247,10 @@ impl Handover for FakeEnforcer {
         Ok(())
     }
 
+    fn is_moving(&self, _app: AppId) -> bool {
+        self.unfinished() == Unfinished::Moving
+    }
+
     fn unfinished(&self) -> Unfinished {
         self.0.borrow().unfinished
     }

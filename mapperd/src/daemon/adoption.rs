@@ -105,25 +105,25 @@ impl Daemon {
     fn begin_to_adopt(&mut self, mut asking: Asking) {
         let prepared = self.prepare(&asking);
         let now = Instant::now();
-        let (later, error) = match prepared {
+        let refused = match prepared {
             Ok(prepared) => return self.save_and_adopt(asking, prepared),
-            Err(NotPrepared::Refused(error)) => (false, error),
+            Err(NotPrepared::Refused(error)) => Some(error),
             Err(NotPrepared::Unanswered(app, error)) => {
                 let since = *asking.unanswered.get_or_insert(now);
                 asking.app = Some(app);
-                (now - since < ASKED_FOR, error)
+                Some(error).filter(|_| now - since >= ASKED_FOR)
             }
             Err(NotPrepared::HeldUp(app, held)) => {
                 asking.app = app.or(asking.app);
-                (!has_waited(asking.since, &held), held_up(&held))
+                let held = held.filter(|held| has_waited(asking.since, held));
+                held.map(|held| held_up(&held))
             }
         };
-        if later {
-            self.registry.asking.push(asking);
-            self.schedule_turn();
-        } else {
-            self.not_prepared(asking, error);
+        if let Some(error) = refused {
+            return self.not_prepared(asking, error);
         }
+        self.registry.asking.push(asking);
+        self.schedule_turn();
     }
 
     fn not_prepared(&mut self, asking: Asking, error: ErrorReply) {
@@ -168,7 +168,7 @@ impl Daemon {
             ..
         } = self;
         if let Some(held) = machine.moves_held_up() {
-            return Err(NotPrepared::HeldUp(None, held));
+            return Err(NotPrepared::HeldUp(None, Some(held)));
         }
         adopt::prepare(asking, config, registry, machine)
     }
@@ -256,13 +256,16 @@ impl Daemon {
         }
     }
 
-    /// Ends the adoptions that are not finished when the daemon stops.
+    /// Ends launches and adoptions that are not finished when the daemon stops.
     pub(super) fn withdraw_all(&mut self) {
         let stops = |target: &AdoptTarget| {
             let message =
                 format!("{target} is not adopted: the daemon stops; try again once it runs");
             ErrorReply::Unavailable { message }
         };
+        for launch in std::mem::take(&mut self.registry.pending) {
+            self.give_up(launch.launch.app);
+        }
         for asking in std::mem::take(&mut self.registry.asking) {
             let error = stops(&asking.request.target);
             self.not_prepared(asking, error);

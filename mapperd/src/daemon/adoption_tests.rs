@@ -338,7 +338,7 @@ fn a_release_is_answered_once_its_processes_are_back_but_not_much_later() {
         machine.seen.borrow_mut().unfinished = Unfinished::Moving;
         let (reply, mut answered) = oneshot::channel();
         let answer = Ok(Served::plain(Reply::Exited {}));
-        machine.daemon.answer_when_moved(answer, reply);
+        machine.daemon.answer_when_moved(AppId(1), answer, reply);
         machine.daemon.take_turn();
         assert!(answered.try_recv().is_err(), "it is answered");
         if goes_back {

@@ -140,6 +140,8 @@ pub(crate) struct Timing {
     first: First,
     /// Whether that was due while a move was held up.
     turn_waits: bool,
+    /// Others are served until then.
+    turn_until: Option<Instant>,
     /// Since when there is nothing to manage.
     idle_since: Option<Instant>,
 }
@@ -290,13 +292,13 @@ impl Daemon {
                         since: Instant::now(),
                     }),
                     request => {
-                        let releases = matches!(request, Request::Release(_));
                         let Handled { answer, effect } = self.answer(&peer, request);
                         self.act(effect);
-                        if releases {
-                            self.answer_when_moved(answer, reply);
-                        } else {
-                            let _hung_up = reply.send(answer);
+                        match answer.as_ref().map(|served| &served.reply) {
+                            Ok(Reply::Release(released)) => {
+                                self.answer_when_moved(released.app, answer, reply);
+                            }
+                            _ => drop(reply.send(answer)),
                         }
                     }
                 }

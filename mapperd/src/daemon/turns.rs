@@ -2,13 +2,14 @@
 //! for systemd.
 
 use super::gathering::LOOK_AGAIN;
-use super::{Daemon, First, Handled};
+use super::{Daemon, First, Handled, Timing};
 use crate::registry::pending::{Joining, Promising, Releasing};
 use crate::requests::permit::has_waited;
 use crate::socket::message::Answer;
 use crate::store::saved::Ending;
 use mapper_control::Request;
 use mapper_host::enforce::Unfinished;
+use mapper_model::AppId;
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -29,12 +30,21 @@ impl Daemon {
         self.timing.next_turn.get_or_insert(due);
     }
 
-    /// Continues what has waited for a move.
+    /// What waits for a move is due, once others have been served for as long as the last turn took.
     pub(super) fn continue_after_move(&mut self) {
+        let now = Some(Instant::now());
+        let Timing {
+            gathered,
+            gather_until,
+            next_turn,
+            turn_until,
+            ..
+        } = &mut self.timing;
         if !self.registry.pending.is_empty() {
-            self.act_on_gathered();
-        } else if self.timing.next_turn.is_some() {
-            self.take_turn();
+            *gathered = now.max(*gather_until);
+        }
+        if next_turn.is_some() {
+            *next_turn = now.max(*turn_until);
         }
     }
 
@@ -47,6 +57,11 @@ impl Daemon {
 
     fn has_moves(&self) -> bool {
         self.is_moving() || self.registry.joining.iter().any(Joining::moves)
+    }
+
+    fn waits_for_move(&self) -> bool {
+        let calls = self.registry.asking.len() + self.registry.promising.len();
+        (self.has_moves() || calls > 0) && self.machine.moves_held_up().is_some()
     }
 
     /// Where launches follow each other, each of which makes a move, other moves have every second one.
@@ -65,7 +80,7 @@ impl Daemon {
         self.timing.next_turn = None;
         self.ask_again();
         self.promise_again();
-        self.timing.turn_waits = self.has_moves() && self.machine.moves_held_up().is_some();
+        self.timing.turn_waits = self.waits_for_move();
         let started = Clock::now();
         // Where each move is held up, one of the two is made in a turn.
         self.timing.first = match self.timing.first {
@@ -83,15 +98,21 @@ impl Daemon {
         self.answer_releases(RELEASED_WITHIN);
         if self.has_moves() {
             self.schedule_turn();
-            let others = Some(Instant::now() + started.elapsed());
-            self.timing.next_turn = self.timing.next_turn.max(others);
+            self.timing.turn_until = Some(Instant::now() + started.elapsed());
+            self.timing.next_turn = self.timing.next_turn.max(self.timing.turn_until);
         }
     }
 
-    /// Answers a release once its processes are back and its group is gone.
-    pub(super) fn answer_when_moved(&mut self, answer: Answer, reply: oneshot::Sender<Answer>) {
+    /// Answers the release of an application once its processes are back and its group is gone.
+    pub(super) fn answer_when_moved(
+        &mut self,
+        app: AppId,
+        answer: Answer,
+        reply: oneshot::Sender<Answer>,
+    ) {
         let since = Instant::now();
         self.registry.releasing.push(Releasing {
+            app,
             answer,
             reply,
             since,
@@ -104,9 +125,9 @@ impl Daemon {
 
     /// Those that have waited this long in any case.
     pub(super) fn answer_releases(&mut self, at_most: Duration) {
-        let moving = self.is_moving();
+        let enforcer = self.machine.enforcer.as_ref();
         let releasing = std::mem::take(&mut self.registry.releasing).into_iter();
-        let waits = |one: &Releasing| moving && one.since.elapsed() < at_most;
+        let waits = |one: &Releasing| enforcer.is_moving(one.app) && one.since.elapsed() < at_most;
         let (waiting, done): (Vec<_>, Vec<_>) = releasing.partition(waits);
         self.registry.releasing = waiting;
         for Releasing { answer, reply, .. } in done {

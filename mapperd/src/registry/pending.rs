@@ -127,6 +127,7 @@ pub(crate) struct Promising {
 /// The answer to a release, while something is on its way back.
 #[derive(Debug)]
 pub(crate) struct Releasing {
+    pub(crate) app: AppId,
     pub(crate) answer: Answer,
     pub(crate) reply: oneshot::Sender<Answer>,
     pub(crate) since: Instant,

@@ -61,7 +61,7 @@ pub(crate) enum NotPrepared {
     /// Not yet: systemd has been asked about the unit. To be prepared again as this application.
     Unanswered(AppId, ErrorReply),
     /// Not yet: the kernel holds up a move.
-    HeldUp(Option<AppId>, HeldUp),
+    HeldUp(Option<AppId>, Option<HeldUp>),
 }
 
 impl From<ErrorReply> for NotPrepared {
@@ -121,9 +121,7 @@ pub(crate) fn prepare(
     let adopted = machine.enforcer.adopt(&adoptee);
     adopted.map_err(|error| match error {
         HostError::SystemdLate(..) => NotPrepared::Unanswered(adoptee.app, refusal(&error)),
-        HostError::HeldUp(..) if let Some(held) = machine.enforcer.held_up() => {
-            NotPrepared::HeldUp(Some(adoptee.app), held)
-        }
+        HostError::HeldUp(..) => NotPrepared::HeldUp(Some(adoptee.app), machine.enforcer.held_up()),
         error => NotPrepared::Refused(refusal(&error)),
     })?;
     let id = adoptee.app;
@@ -270,7 +268,7 @@ fn check_process(
         tracing::warn!("processes not read: {}", chain(&error));
     }
     if let Some(held) = machine.moves_held_up() {
-        return Err(NotPrepared::HeldUp(None, held));
+        return Err(NotPrepared::HeldUp(None, Some(held)));
     }
     if let Some(app) = machine.enforcer.owner(pid) {
         return refuse(format!(

@@ -202,6 +202,11 @@ pub trait Handover: fmt::Debug {
         Unfinished::Nothing
     }
 
+    /// Whether that is so for what was this application.
+    fn is_moving(&self, _app: AppId) -> bool {
+        false
+    }
+
     /// Does as much of that work as others can wait for, where it is done in turns.
     fn continue_moving(&mut self) {}
 

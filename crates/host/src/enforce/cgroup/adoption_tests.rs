@@ -292,6 +292,20 @@ fn one_home_that_is_gone_keeps_no_other_process_from_going_back() {
 }
 
 #[test]
+fn many_processes_whose_home_is_gone_are_tried_once() {
+    let gone = "system.slice/gone.service";
+    let mut tree = Tree::with_processes(&[Shown(100, 50, 7, gone)]);
+    tree.adopt(&pid(100, None)).unwrap();
+    tree.group(&of_app(1, ""), true);
+    let numbers: Vec<String> = (1000..2000).map(|pid| format!("{pid}\n")).collect();
+    tree.write(&of_app(1, "cgroup.procs"), &numbers.concat());
+    fs::remove_dir_all(tree.path(gone)).unwrap();
+    tree.release(1, Departure::ForGood).unwrap_err();
+    assert_eq!(tree.enforcer.unfinished(), Unfinished::Nothing);
+    assert_eq!(tree.enforcer.left_over(), [APP]);
+}
+
+#[test]
 fn an_adoption_whose_move_the_kernel_holds_up_is_finished_in_a_later_turn() {
     let mut tree = Tree::with_processes(&[Shown(100, 50, 7, SERVICE)]);
     let adoptee = pid(100, None);

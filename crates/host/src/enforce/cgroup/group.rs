@@ -5,6 +5,7 @@ use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
 use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
+use super::turn::Turn;
 use crate::procfs::{ProcFs, ProcessStat};
 use crate::{HostError, chain};
 use mapper_model::{AppId, CpuSet};
@@ -24,7 +25,7 @@ pub(super) struct Groups {
     /// Groups for which the kernel holds up a move: to be asked for again, or given up.
     pub(super) begun: BTreeSet<AppId>,
     pub(super) left_over: Vec<AppId>,
-    /// Of these, what may be empty and could not be removed while the kernel held up a move.
+    /// Of these, what may be empty and is to be removed in turns.
     pub(super) unremoved: BTreeSet<AppId>,
     /// What is left of the interval to each account, in threads.
     pub(super) left: BTreeMap<u32, usize>,
@@ -246,19 +247,27 @@ impl Groups {
         }
     }
 
-    /// A group that is removed as soon as the kernel lets that be tried.
+    /// A group that is removed in one of the next turns.
     pub(super) fn leave_over(&mut self, app: AppId) {
         self.left_over.push(app);
         self.unremoved.insert(app);
     }
 
-    /// Removes what could not be removed while the kernel held up a move.
-    pub(super) fn remove_unremoved(&mut self) {
-        for app in std::mem::take(&mut self.unremoved) {
+    /// Whether processes stay in its group.
+    pub(super) fn is_left_behind(&self, app: AppId) -> bool {
+        self.left_over.contains(&app) && !self.unremoved.contains(&app)
+    }
+
+    /// Removes what may be removed, in a turn.
+    pub(super) fn remove_unremoved(&mut self, turn: &Turn) {
+        while !turn.is_over()
+            && let Some(app) = self.unremoved.pop_first()
+        {
             match self.root.remove_if_empty(&name_of(app)) {
                 Ok(Removed::Yes) => self.left_over.retain(|left| *left != app),
                 Err(HostError::HeldUp(..)) => {
                     self.unremoved.insert(app);
+                    return;
                 }
                 // It is left over.
                 Ok(Removed::StillPopulated) | Err(_) => {}
@@ -268,7 +277,15 @@ impl Groups {
 
     pub(super) fn remove_left_over(&mut self) {
         if self.root.changes().moves_wait() {
-            self.unremoved.extend(&self.left_over);
+            let is_empty = |app: &&AppId| {
+                let group = self.root.beneath(Path::new(&name_of(**app)));
+                matches!(
+                    group.and_then(|group| group.is_populated()),
+                    Ok(Populated::No)
+                )
+            };
+            self.unremoved
+                .extend(self.left_over.iter().filter(is_empty));
             return;
         }
         for app in &self.left_over {

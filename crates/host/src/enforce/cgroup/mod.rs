@@ -34,6 +34,7 @@ mod spreading;
 mod systemd;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub(crate) use root::cgroup2_mount;
 pub use root::find_root;
@@ -47,11 +48,12 @@ use self::files::{
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
-use self::moving::{PROCESSES, Returned, Returning, Turn};
+use self::moving::{Returned, Returning};
 use self::partition::Partitions;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
 use self::systemd::Property;
+use self::turn::{PROCESSES, Turn};
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
     HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moved, Newcomer, Standing, Tasks,
@@ -76,7 +78,7 @@ pub struct CgroupEnforcer {
     groups: Groups,
     units: Units,
     partitions: Partitions,
-    /// What was released and has many processes.
+    /// What was released and has processes that are not moved back yet.
     returning: Vec<Returning>,
 }
 
@@ -93,13 +95,13 @@ impl CgroupEnforcer {
     /// Goes on with what waits for moves, and returns whether anything is left.
     fn continue_for(&mut self, turn: &Turn) -> Unfinished {
         if !self.groups.root.changes().moves_wait() {
-            for some in std::mem::take(&mut self.returning) {
+            for mut some in std::mem::take(&mut self.returning) {
                 match some.go_on(&self.groups, turn) {
                     true => self.returning.push(some),
                     false => drop(self.groups.unremoved.insert(some.app)),
                 }
             }
-            self.groups.remove_unremoved();
+            self.groups.remove_unremoved(turn);
         }
         self.unfinished()
     }
@@ -460,9 +462,11 @@ impl Membership for CgroupEnforcer {
             return Ok(());
         };
         self.partitions.dissolve(&self.groups, &mut group);
+        let mut stay = BTreeSet::new();
         let back = match (&group.origin, departure) {
             (Origin::Moved(homes), Departure::ForGood) => {
-                moving::put_back(&self.groups, &group.dir, homes, &Turn::short(PROCESSES))
+                let turn = Turn::short(PROCESSES);
+                moving::put_back(&self.groups, &group.dir, homes, &mut stay, &turn)
             }
             (Origin::Launched | Origin::Moved(_), _) => Ok(Moved::All),
             (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
@@ -475,14 +479,13 @@ impl Membership for CgroupEnforcer {
         };
         let abandoned = self.groups.abandon(app, &group);
         if let (Ok(Moved::Part), Origin::Moved(homes)) = (&back, &group.origin) {
-            let homes = homes.clone();
-            let dir = group.dir;
-            self.returning.push(Returning { app, dir, homes });
+            let returning = Returning::new(app, group.dir, homes.clone(), stay);
+            self.returning.push(returning);
             return abandoned;
         }
         abandoned?;
         back.map(drop)
-            .map_err(|error| match self.groups.left_over.contains(&app) {
+            .map_err(|error| match self.groups.is_left_behind(app) {
                 true => HostError::LeftBehind(group.dir.path().to_owned(), Box::new(error)),
                 false => error,
             })
@@ -538,6 +541,7 @@ impl Handover for CgroupEnforcer {
             }
         };
         self.groups.left_over.retain(|left| *left != former.app);
+        self.groups.unremoved.remove(&former.app);
         let found = match found {
             // systemd has not set any CPUs for it yet.
             Err(error) if error.is_gone() && origin.place().is_some() => CpuSet::new(),
@@ -574,6 +578,10 @@ impl Handover for CgroupEnforcer {
             true => Unfinished::Nothing,
             false => Unfinished::Restoring,
         }
+    }
+
+    fn is_moving(&self, app: AppId) -> bool {
+        self.groups.unremoved.contains(&app) || self.returning.iter().any(|some| some.app == app)
     }
 
     fn continue_moving(&mut self) {

@@ -6,6 +6,7 @@ use super::files::{collect_some, name_of};
 use super::group::{Group, Groups, Homes, Origin};
 use super::group_dir::GroupDir;
 use super::search::{Identity, Search, anothers, refused};
+use super::turn::{PROCESSES, Turn};
 use crate::HostError;
 use crate::enforce::{AdoptTarget, Adoptee, Moved, Tasks};
 use crate::procfs::ProcessStat;
@@ -35,8 +36,10 @@ pub(super) fn gather(
     let search = Search { groups, adoptee };
     let moved = move_some(search, first, &mut group);
     if moved.is_err() {
+        let mut stay = BTreeSet::new();
+        let turn = Turn::short(PROCESSES);
         let back = match &group.origin {
-            Origin::Moved(homes) => put_back(groups, &group.dir, homes, &Turn::short(PROCESSES)),
+            Origin::Moved(homes) => put_back(groups, &group.dir, homes, &mut stay, &turn),
             _ => Ok(Moved::All),
         };
         if let Err(error) = &back {
@@ -46,8 +49,7 @@ pub(super) fn gather(
             tracing::warn!("group not removed: {}", crate::chain(&error));
         }
         if let (Ok(Moved::Part), Origin::Moved(homes)) = (back, group.origin) {
-            let (app, dir) = (adoptee.app, group.dir);
-            returning.push(Returning { app, dir, homes });
+            returning.push(Returning::new(adoptee.app, group.dir, homes, stay));
         }
         return moved;
     }
@@ -98,7 +100,7 @@ fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved,
             continue;
         }
         none_found = false;
-        while Instant::now() <= turn.until
+        while !turn.is_over()
             && let Some(process) = arriving.left.pop()
         {
             // It may have ended, or been launched or adopted by itself.
@@ -171,49 +173,19 @@ fn check_moved(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Res
     }
 }
 
-/// Processes that are moved at once. The kernel moves each in a tenth of a millisecond, and longer with its threads.
-pub(super) const PROCESSES: usize = 256;
-
-/// How long others wait for a turn. Tests on plain files take what they need however busy the machine is.
-const SHORT: Duration = match cfg!(test) {
-    false => Duration::from_millis(100),
-    true => Duration::from_secs(20),
-};
-
-/// What is moved at once.
-#[derive(Debug)]
-pub(super) struct Turn {
-    processes: usize,
-    until: Instant,
-}
-
-impl Turn {
-    /// While others wait.
-    pub(super) fn short(processes: usize) -> Self {
-        let until = Instant::now() + SHORT;
-        Self { processes, until }
-    }
-
-    /// All, when the daemon stops: less than a service manager allows for it.
-    pub(super) fn last() -> Self {
-        Self {
-            processes: usize::MAX,
-            until: Instant::now() + Duration::from_secs(5),
-        }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        Instant::now() > self.until
-    }
-}
-
 /// Processes on their way back, in a group that has all CPUs.
 #[derive(Debug)]
 pub(super) struct Returning {
     pub(super) app: AppId,
     pub(super) dir: GroupDir,
     pub(super) homes: Homes,
+    /// What could not be moved.
+    pub(super) stay: BTreeSet<u32>,
+    pub(super) until: Instant,
 }
+
+/// How long processes are put back that are followed by others.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The same, for the next daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -223,6 +195,16 @@ pub(super) struct Returned {
 }
 
 impl Returning {
+    pub(super) fn new(app: AppId, dir: GroupDir, homes: Homes, stay: BTreeSet<u32>) -> Self {
+        Self {
+            app,
+            dir,
+            homes,
+            stay,
+            until: Instant::now() + LONGEST,
+        }
+    }
+
     pub(super) fn remember(&self) -> Returned {
         Returned {
             app: self.app,
@@ -234,28 +216,26 @@ impl Returning {
     pub(super) fn recall(groups: &Groups, known: Returned) -> Option<Self> {
         let Returned { app, homes } = known;
         let dir = groups.root.beneath(Path::new(&name_of(app))).ok()?;
-        Some(Self { app, dir, homes })
+        Some(Self::new(app, dir, homes, BTreeSet::new()))
     }
 
     /// Returns whether some are left. Errors are logged, and repeated by nobody.
-    pub(super) fn go_on(&self, groups: &Groups, turn: &Turn) -> bool {
-        matches!(
-            put_back(groups, &self.dir, &self.homes, turn),
-            Ok(Moved::Part)
-        )
+    pub(super) fn go_on(&mut self, groups: &Groups, turn: &Turn) -> bool {
+        let moved = put_back(groups, &self.dir, &self.homes, &mut self.stay, turn);
+        matches!(moved, Ok(Moved::Part)) && Instant::now() < self.until
     }
 }
 
-/// Moves processes back to where they were, those of one turn, or leaves them with all CPUs. Returns the first error; all
-/// are logged.
+/// Moves processes back to where they were, those of one turn, or leaves them with all CPUs, as those that `stay`. Returns
+/// the first error; all are logged.
 pub(super) fn put_back(
     groups: &Groups,
     dir: &GroupDir,
     homes: &Homes,
+    stay: &mut BTreeSet<u32>,
     turn: &Turn,
 ) -> Result<Moved, HostError> {
     let mut left = turn.processes;
-    let mut stay = BTreeSet::new();
     let mut first_error = None;
     for _ in 0..LOOKS {
         let mut tasks = Tasks::default();
@@ -269,13 +249,12 @@ pub(super) fn put_back(
             if left == 0 || turn.is_over() || dir.changes().moves_wait() {
                 return Ok(Moved::Part);
             }
-            left -= 1;
             let home = home_of(groups, dir, homes, pid);
             match groups
                 .home(&home)
                 .and_then(|group| group.write("cgroup.procs", &pid.to_string()))
             {
-                Ok(()) => {}
+                Ok(()) => left -= 1,
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}
                 Err(HostError::HeldUp(..)) => return Ok(Moved::Part),
                 Err(error) => {
