@@ -184,7 +184,8 @@ impl Daemon {
             &mut self.telemetry,
         );
         if !self.registry.joining.is_empty() {
-            self.schedule_turn();
+            // Before anybody is answered.
+            self.timing.next_turn = Some(Instant::now());
         }
         if self.has_work() {
             self.membership_changed();
