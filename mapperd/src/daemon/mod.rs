@@ -135,7 +135,7 @@ pub(crate) struct Timing {
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
     answers_due: Option<Instant>,
-    /// When more is done of what is done in [turns](turns).
+    /// When the next [turn](turns) is due.
     pub(crate) next_turn: Option<Instant>,
     first: First,
     /// Whether that was due while a move was held up.

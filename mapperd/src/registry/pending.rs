@@ -115,7 +115,8 @@ impl Joining {
     }
 }
 
-/// Another promise for the application that its caller belongs to, while to know that would wait for a move.
+/// Another promise for the application that its caller belongs to, while the kernel holds up a move: reading the caller's group
+/// would wait, too.
 #[derive(Debug)]
 pub(crate) struct Promising {
     pub(crate) peer: Peer,

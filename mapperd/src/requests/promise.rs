@@ -17,7 +17,7 @@ pub(crate) fn promise(
 ) -> Result<Reply, ErrorReply> {
     let id = match &asked.name {
         Some(name) => find_visible(permit, name, registry)?.record.id,
-        // To know that of a process would wait, too, on kernels before 6.8.
+        // On kernels before 6.8, reading the group of a process would wait, too.
         None if let Some(held) = machine.moves_held_up() => return Err(held_up(&held)),
         None => application_of(permit.peer.pid, registry, machine).ok_or_else(|| {
             invalid(format!(

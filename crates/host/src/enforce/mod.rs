@@ -202,7 +202,7 @@ pub trait Handover: fmt::Debug {
         Unfinished::Nothing
     }
 
-    /// Whether that is so for what was this application.
+    /// Whether processes of a released application are still to be moved, or its group to be removed.
     fn is_moving(&self, _app: AppId) -> bool {
         false
     }

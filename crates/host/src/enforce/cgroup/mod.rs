@@ -92,7 +92,7 @@ impl CgroupEnforcer {
         due.collect()
     }
 
-    /// Goes on with what waits for moves, and returns whether anything is left.
+    /// Continues what waits for moves, and returns whether anything is left.
     fn continue_for(&mut self, turn: &Turn) -> Unfinished {
         if !self.groups.root.changes().moves_wait() {
             for mut some in std::mem::take(&mut self.returning) {

@@ -245,7 +245,7 @@ pub(super) fn put_back(
             return first_error.map_or(Ok(Moved::All), Err);
         }
         for pid in tasks.processes {
-            // To know where its parent is would wait for a move, too.
+            // Reading the group of its parent would wait for a move, too.
             if left == 0 || turn.is_over() || dir.changes().moves_wait() {
                 return Ok(Moved::Part);
             }
