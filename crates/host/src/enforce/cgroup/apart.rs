@@ -92,6 +92,7 @@ struct State {
 #[derive(Debug)]
 struct Held {
     change: String,
+    action: &'static str,
     is_move: bool,
     /// Whether moves can be made meanwhile.
     moves: Moves,
@@ -290,6 +291,7 @@ impl Changes {
         };
         state.held.push(Held {
             change: what.clone(),
+            action: change.action,
             is_move,
             moves,
             since,
@@ -357,8 +359,8 @@ impl State {
             }
             // Who asks again for a group to be made or removed sees whether it is there; why it could not be made, only so.
             let is_kept = match &outcome {
-                Ok(()) => held.change.starts_with("write"),
-                Err(_) => !held.change.starts_with("remove"),
+                Ok(()) => held.action == "write",
+                Err(_) => held.action != "remove",
             };
             if held.is_move && is_kept {
                 self.ended.push_back(Ended {
