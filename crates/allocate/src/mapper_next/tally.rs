@@ -12,6 +12,10 @@
 //! intervals, with sums for each count, gives both in closed form. The serial time per unit of parallel work, `a`, does
 //! not depend on the count either, so the speed at any count is `1 / (a + 1/R(k))`: Amdahl's law with measured terms.
 //!
+//! Threads also leave CPUs idle for other reasons: they wait for a disk, or for the slowest of them. Then what looks like
+//! serial time differs from count to count. Between counts where all intervals were alike nothing has to be sorted
+//! out: as far as they differ by more than chance, the speeds count as they were measured, and `a` as 0.
+//!
 //! Units: performance in that of its source, time in seconds. Old intervals fade.
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,15 @@ const LEAST_CONTRAST: f64 = 0.05;
 /// The relative scatter of an interval that is assumed before any was seen, and the intervals that it is worth.
 const USUAL_SCATTER: f64 = 0.03;
 const USUAL_WEIGHT: f64 = 1.0;
+/// Standard errors from which a serial rate counts: noise shows one, too.
+const SURE: f64 = 3.0;
+/// The standard deviation of the parallel share of an interval that is assumed before any was seen.
+const USUAL_SHARES: f64 = 0.15;
+/// How far off a speed by these two parts is in any program; the squares of the difference between counts, in standard
+/// errors, that are chance; and the intervals that it takes at each.
+const INEXACT: f64 = 0.03;
+const CHANCE: f64 = 4.0;
+const SEVERAL: f64 = 1.5;
 
 /// One interval: its CPUs, performance, busy CPUs (where known) and length.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -71,6 +84,11 @@ struct Parts {
 }
 
 impl Parts {
+    /// The parallel rate beside a serial one.
+    fn rate(&self, serial: f64) -> f64 {
+        (self.py - self.ps * serial) / self.pp
+    }
+
     /// Mean and variance of the parallel share.
     fn share(&self) -> (f64, f64) {
         let seconds = self.p + self.s;
@@ -102,6 +120,27 @@ impl Tally {
         self.yy += seconds * performance * performance;
     }
 
+    /// Squares of what these rates leave unexplained.
+    fn squares(&self, t: &Parts, rate: f64, serial: f64) -> f64 {
+        self.yy - 2.0 * (rate * t.py + serial * t.sy)
+            + rate * rate * t.pp
+            + 2.0 * rate * serial * t.ps
+            + serial * serial * t.ss
+    }
+
+    /// Whether several intervals were alike in their mix and their performance.
+    fn is_steady(&self) -> bool {
+        let mean = self.y / self.seconds;
+        let variance = self.yy / self.seconds - mean * mean;
+        self.intervals > SEVERAL
+            && self.has_steady_mix()
+            && variance < (STEADY_WITHIN * mean).powi(2)
+    }
+
+    fn has_steady_mix(&self) -> bool {
+        self.parts().share().1 < STEADY_WITHIN * STEADY_WITHIN
+    }
+
     /// With `p = (b - 1) / (k - 1)`.
     fn parts(&self) -> Parts {
         let n = self.seconds;
@@ -129,6 +168,73 @@ impl Tally {
             py,
             sy: self.y - py,
         }
+    }
+}
+
+/// The serial rate, after each count's parallel rate is eliminated; 0 while it may be chance.
+fn serial_rate(counts: &[(Placed, &Tally, Parts)]) -> f64 {
+    let (mut above, mut below) = (0.0, 0.0);
+    for (_, _, t) in counts {
+        above += t.sy - t.ps * t.py / t.pp;
+        below += (1.0 + LEAST_CONTRAST) * t.ss - t.ps * t.ps / t.pp;
+    }
+    if below <= 1e-6 {
+        return 0.0;
+    }
+    let serial = (above / below).max(0.0);
+    let off = counts
+        .iter()
+        .map(|(_, tally, t)| tally.squares(t, t.rate(serial), serial));
+    let free: f64 = counts
+        .iter()
+        .map(|(_, tally, _)| tally.intervals - 1.0)
+        .sum::<f64>()
+        - 1.0;
+    let variance = off.sum::<f64>().max(0.0) / free.max(1.0) / below;
+    if serial > SURE * variance.sqrt() {
+        serial
+    } else {
+        0.0
+    }
+}
+
+/// What looks like serial time at a count.
+#[derive(Clone, Copy, Debug)]
+struct SerialTime {
+    /// Whether its intervals were all alike.
+    steady: bool,
+    waited: f64,
+    /// In parallel parts, and in all.
+    worked: f64,
+    done: f64,
+    seconds: f64,
+    intervals: f64,
+}
+
+impl SerialTime {
+    fn per_work(&self) -> f64 {
+        self.waited / self.worked
+    }
+
+    /// Standard error of that, by the scatter of an interval's parallel share and, relatively, of its performance.
+    fn error(&self, shares: f64, scatter: f64) -> f64 {
+        let intervals = self.intervals.max(1.0).sqrt();
+        let share = (shares / intervals).hypot(INEXACT) * self.seconds / self.worked;
+        share.hypot(self.per_work() * scatter / intervals)
+    }
+}
+
+/// How far the serial times of the steady counts differ from the common one by more than chance: 0 for not at all, 1 for
+/// altogether.
+fn misfit(times: &[SerialTime], common: f64, error: impl Fn(&SerialTime) -> f64) -> f64 {
+    let steady: Vec<&SerialTime> = times.iter().filter(|time| time.steady).collect();
+    let square = |time: &&SerialTime| ((time.per_work() - common) / error(time)).powi(2);
+    let squares: f64 = steady.iter().map(square).sum();
+    let by_chance = CHANCE * steady.len().saturating_sub(1) as f64;
+    if steady.len() > 1 && squares > by_chance {
+        1.0 - by_chance / squares
+    } else {
+        0.0
     }
 }
 
@@ -260,11 +366,9 @@ impl Tallies {
         if known.usable < 2 {
             return false;
         }
-        let (mean, variance) = known.parts().share();
+        let (mean, _) = known.parts().share();
         let share = (busy - 1.0) / f64::from(known.usable - 1);
-        known.intervals > STEADY
-            && variance < STEADY_WITHIN * STEADY_WITHIN
-            && (share - mean).abs() > STRANGE
+        known.intervals > STEADY && known.has_steady_mix() && (share - mean).abs() > STRANGE
     }
 
     /// Parallel rates and serial time by least squares.
@@ -276,31 +380,17 @@ impl Tallies {
             .map(|(placed, t)| (placed, t, t.parts()))
             .filter(|(_, _, p)| p.pp > 1e-6)
             .collect();
-        // The serial rate, after each count's parallel rate is eliminated.
-        let (mut above, mut below) = (0.0, 0.0);
-        for (_, _, t) in &parts {
-            above += t.sy - t.ps * t.py / t.pp;
-            below += (1.0 + LEAST_CONTRAST) * t.ss - t.ps * t.ps / t.pp;
-        }
-        let serial = if below > 1e-6 {
-            (above / below).max(0.0)
-        } else {
-            0.0
-        };
-        let mut split = Split::default();
-        let (mut waited, mut worked) = (0.0, 0.0);
+        let serial = serial_rate(&parts);
+        let mut points = Vec::new();
         let mut scatter = USUAL_WEIGHT * USUAL_SCATTER * USUAL_SCATTER;
         let mut shares = 0.0;
         let mut seen = USUAL_WEIGHT;
         for (placed, tally, t) in &parts {
-            let rate = (t.py - t.ps * serial) / t.pp;
+            let rate = t.rate(serial);
             if !(rate > 0.0 && rate.is_finite()) {
                 continue;
             }
-            let squares = tally.yy - 2.0 * (rate * t.py + serial * t.sy)
-                + rate * rate * t.pp
-                + 2.0 * rate * serial * t.ps
-                + serial * serial * t.ss;
+            let squares = tally.squares(t, rate, serial);
             let point = RatePoint {
                 cpus: tally.cpus,
                 rate,
@@ -313,29 +403,54 @@ impl Tallies {
             scatter += squares.max(0.0) / t.pp / (rate * rate) * tally.intervals;
             shares += t.share().1 * tally.intervals;
             seen += tally.intervals - 1.0;
+            // On one CPU both parts look alike.
+            let serial_time = (tally.usable > 1).then_some(SerialTime {
+                steady: tally.is_steady(),
+                waited: t.s,
+                worked: t.p * rate,
+                done: tally.y,
+                seconds: t.p + t.s,
+                intervals: tally.intervals,
+            });
+            points.push((*placed, point, serial_time));
+        }
+        let scatter = (scatter / seen).sqrt();
+        let times: Vec<SerialTime> = points.iter().filter_map(|(_, _, time)| *time).collect();
+        let waited: f64 = times.iter().map(|time| time.waited).sum();
+        let worked: f64 = times.iter().map(|time| time.worked).sum();
+        let common = if worked > 0.0 {
+            (waited / worked).max(0.0)
+        } else {
+            0.0
+        };
+        let usual = USUAL_WEIGHT * USUAL_SHARES * USUAL_SHARES;
+        let error = |time: &SerialTime| time.error(((usual + shares) / seen).sqrt(), scatter);
+        let misfit = misfit(&times, common, error);
+        let shares = (shares / (seen - USUAL_WEIGHT).max(f64::MIN_POSITIVE)).sqrt();
+        // What is done in serial parts, too, so that speeds are those measured.
+        let all_work = 1.0 + common * serial;
+        let mut split = Split {
+            serial_per_work: (1.0 - misfit) * common / all_work,
+            ..Split::default()
+        };
+        for (placed, mut point, time) in points {
+            point.error *= scatter;
+            point.share_error *= shares;
+            match time {
+                Some(time) => {
+                    let fitted = (1.0 - misfit) / (point.rate * all_work);
+                    point.rate = (fitted + misfit * time.seconds / time.done).recip();
+                }
+                None => {
+                    let left = 1.0 - split.serial_per_work * point.rate;
+                    point.rate /= left.max(LEAST_LEFT);
+                    point.error /= left.max(LEAST_LEFT);
+                }
+            }
             match placed {
                 Placed::Usually => split.points.push(point),
                 Placed::AsFair => split.reference = Some(point),
             }
-            // On one CPU both parts look alike.
-            if tally.usable > 1 {
-                waited += t.s;
-                worked += t.p * rate;
-            }
-        }
-        if worked > 0.0 {
-            split.serial_per_work = (waited / worked).max(0.0);
-        }
-        let scatter = (scatter / seen).sqrt();
-        let shares = (shares / (seen - USUAL_WEIGHT).max(f64::MIN_POSITIVE)).sqrt();
-        for point in split.points.iter_mut().chain(&mut split.reference) {
-            if point.usable == 1 {
-                let left = 1.0 - split.serial_per_work * point.rate;
-                point.rate /= left.max(LEAST_LEFT);
-                point.error /= left.max(LEAST_LEFT);
-            }
-            point.error *= scatter;
-            point.share_error *= shares;
         }
         // Readings may be nonsense; the result may not.
         if split.is_sound() {
@@ -381,12 +496,58 @@ mod tests {
         add(&mut tallies, 20, &mixed(20, [16.0, 2.0], &[1.0, 0.8]));
         let split = tallies.split();
         let rates: Vec<f64> = split.points.iter().map(|p| p.rate).collect();
-        // The serial rate is believed a little less than it shows.
-        assert!((rates[0] - 16.0).abs() < 0.1 && (rates[1] - 30.0).abs() < 0.2);
-        assert!(split.points.iter().all(|p| p.error < 0.03));
         // 1.3 s of serial time; 1.9 s at 30 and 1.8 s at 16 of parallel work.
         let expected = 1.3 / (1.9 * 30.0 + 1.8 * 16.0);
-        assert!((split.serial_per_work / expected - 1.0).abs() < 0.02);
+        // With what is done in serial parts; the serial rate is believed a little less than it shows.
+        let all = 1.0 + expected * 2.0;
+        assert!((rates[0] - 16.0 * all).abs() < 0.1 && (rates[1] - 30.0 * all).abs() < 0.2);
+        assert!(split.points.iter().all(|p| p.error < 0.03));
+        assert!((split.serial_per_work * all / expected - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn what_is_idle_without_a_serial_part_leaves_the_speeds_as_measured() {
+        let mut tallies = Tallies::default();
+        // Each CPU rests for 30 % of the time, and the speed is in proportion to their count.
+        for cpus in 2..=4 {
+            let busy = [0.69, 0.7, 0.71, 0.7, 0.7].map(|busy| busy * f64::from(cpus));
+            add(
+                &mut tallies,
+                cpus,
+                &busy.map(|busy| (f64::from(cpus), Some(busy))),
+            );
+        }
+        let split = tallies.split();
+        let speeds = split
+            .points
+            .iter()
+            .map(|p| (split.serial_per_work + 1.0 / p.rate).recip());
+        for (speed, cpus) in speeds.zip(2_u32..) {
+            assert!(
+                (speed / f64::from(cpus) - 1.0).abs() < 0.04,
+                "{speed} at {cpus}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_speed_on_one_cpu_is_compared_with_all_that_is_done_on_more() {
+        let mut tallies = Tallies::default();
+        // Serial parts do as much in their time as parallel ones on one CPU.
+        add(
+            &mut tallies,
+            4,
+            &mixed(4, [4.0, 1.0], &[0.9, 0.5, 0.7, 0.3]),
+        );
+        add(&mut tallies, 1, &[(1.0, Some(1.0)); 4]);
+        let split = tallies.split();
+        let speeds: Vec<f64> = split
+            .points
+            .iter()
+            .map(|p| (split.serial_per_work + 1.0 / p.rate).recip())
+            .collect();
+        // 0.6 of the time at 4 and 0.4 at 1.
+        assert!((speeds[1] / speeds[0] - 2.8).abs() < 0.1, "{speeds:?}");
     }
 
     #[test]
