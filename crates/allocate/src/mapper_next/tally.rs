@@ -9,12 +9,12 @@
 //! ```
 //!
 //! where the parallel rate `R(k)` depends on the count and the serial rate `S` does not. Least squares over all
-//! intervals, with sums for each count, gives both in closed form. The serial time per unit of parallel work, `a`, does
+//! intervals, with sums for each count, gives both in closed form. The serial time per unit of work, `a`, does
 //! not depend on the count either, so the speed at any count is `1 / (a + 1/R(k))`: Amdahl's law with measured terms.
 //!
 //! Threads also leave CPUs idle for other reasons: they wait for a disk, or for the slowest of them. Then what looks like
 //! serial time differs from count to count. Between counts where all intervals were alike nothing has to be sorted
-//! out: as far as they differ by more than chance, the speeds count as they were measured, and `a` as 0.
+//! out: the further they differ beyond chance, the more the speeds count as they were measured, and the less `a` does.
 //!
 //! Units: performance in that of its source, time in seconds. Old intervals fade.
 
@@ -37,10 +37,11 @@ const USUAL_WEIGHT: f64 = 1.0;
 const SURE: f64 = 3.0;
 /// The standard deviation of the parallel share of an interval that is assumed before any was seen.
 const USUAL_SHARES: f64 = 0.15;
-/// How far off a speed by these two parts is in any program; the squares of the difference between counts, in standard
-/// errors, that are chance; and the intervals that it takes at each.
+/// How far off the parallel share is in any program.
 const INEXACT: f64 = 0.03;
-const CHANCE: f64 = 4.0;
+/// Squares of the standard errors by which counts differ by chance.
+const CHANCE: f64 = 3.0;
+/// Intervals from which a count can be compared with others.
 const SEVERAL: f64 = 1.5;
 
 /// One interval: its CPUs, performance, busy CPUs (where known) and length.
@@ -190,7 +191,10 @@ fn serial_rate(counts: &[(Placed, &Tally, Parts)]) -> f64 {
         .map(|(_, tally, _)| tally.intervals - 1.0)
         .sum::<f64>()
         - 1.0;
-    let variance = off.sum::<f64>().max(0.0) / free.max(1.0) / below;
+    if free < 1.0 {
+        return 0.0;
+    }
+    let variance = off.sum::<f64>().max(0.0) / free / below;
     if serial > SURE * variance.sqrt() {
         serial
     } else {
@@ -204,7 +208,7 @@ struct SerialTime {
     /// Whether its intervals were all alike.
     steady: bool,
     waited: f64,
-    /// In parallel parts, and in all.
+    /// Work in parallel parts, and in all.
     worked: f64,
     done: f64,
     seconds: f64,
@@ -224,14 +228,25 @@ impl SerialTime {
     }
 }
 
-/// How far the serial times of the steady counts differ from the common one by more than chance: 0 for not at all, 1 for
-/// altogether.
-fn misfit(times: &[SerialTime], common: f64, error: impl Fn(&SerialTime) -> f64) -> f64 {
+/// How far the serial times of the steady counts differ from each other by more than chance: from 0, for not at all, towards 1.
+fn misfit(times: &[SerialTime], error: impl Fn(&SerialTime) -> f64) -> f64 {
     let steady: Vec<&SerialTime> = times.iter().filter(|time| time.steady).collect();
-    let square = |time: &&SerialTime| ((time.per_work() - common) / error(time)).powi(2);
-    let squares: f64 = steady.iter().map(square).sum();
-    let by_chance = CHANCE * steady.len().saturating_sub(1) as f64;
-    if steady.len() > 1 && squares > by_chance {
+    if steady.len() < 2 {
+        return 0.0;
+    }
+    let weight = |time: &SerialTime| error(time).powi(-2);
+    let weights: f64 = steady.iter().map(|time| weight(time)).sum();
+    let mean: f64 = steady
+        .iter()
+        .map(|time| weight(time) * time.per_work())
+        .sum::<f64>()
+        / weights;
+    let squares: f64 = steady
+        .iter()
+        .map(|time| weight(time) * (time.per_work() - mean).powi(2))
+        .sum();
+    let by_chance = CHANCE * (steady.len() - 1) as f64;
+    if squares > by_chance {
         1.0 - by_chance / squares
     } else {
         0.0
@@ -277,7 +292,7 @@ pub(crate) struct Split {
     /// Parallel rates by ascending count.
     pub(crate) points: Vec<RatePoint>,
     pub(crate) reference: Option<RatePoint>,
-    /// Seconds in serial parts for each unit of parallel work.
+    /// Seconds in serial parts for each unit of work.
     pub(crate) serial_per_work: f64,
 }
 
@@ -405,7 +420,8 @@ impl Tallies {
             seen += tally.intervals - 1.0;
             // On one CPU both parts look alike.
             let serial_time = (tally.usable > 1).then_some(SerialTime {
-                steady: tally.is_steady(),
+                // Under the static fair share it may be faster or slower for its place alone.
+                steady: *placed == Placed::Usually && tally.is_steady(),
                 waited: t.s,
                 worked: t.p * rate,
                 done: tally.y,
@@ -425,9 +441,9 @@ impl Tallies {
         };
         let usual = USUAL_WEIGHT * USUAL_SHARES * USUAL_SHARES;
         let error = |time: &SerialTime| time.error(((usual + shares) / seen).sqrt(), scatter);
-        let misfit = misfit(&times, common, error);
+        let misfit = misfit(&times, error);
         let shares = (shares / (seen - USUAL_WEIGHT).max(f64::MIN_POSITIVE)).sqrt();
-        // What is done in serial parts, too, so that speeds are those measured.
+        // With what is done in serial parts, as the speed on one CPU has it, where the mix does not show.
         let all_work = 1.0 + common * serial;
         let mut split = Split {
             serial_per_work: (1.0 - misfit) * common / all_work,
@@ -503,6 +519,32 @@ mod tests {
         assert!((rates[0] - 16.0 * all).abs() < 0.1 && (rates[1] - 30.0 * all).abs() < 0.2);
         assert!(split.points.iter().all(|p| p.error < 0.03));
         assert!((split.serial_per_work * all / expected - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_slower_fair_share_does_not_hide_a_serial_part() {
+        let mut tallies = Tallies::default();
+        for cpus in [4, 8] {
+            let speed = 1.0 / (0.4 + 0.6 / f64::from(cpus));
+            add(&mut tallies, cpus, &[(speed, Some(speed)); 20]);
+        }
+        let before = tallies.split().serial_per_work;
+        for _ in 0..5 {
+            let (performance, busy) = (0.6 * 2.105, Some(2.105));
+            let interval = Interval {
+                cpus: 8,
+                performance,
+                busy,
+                usable: 8,
+                seconds: 1.0,
+            };
+            tallies.add(interval, Placed::AsFair, 1.0);
+        }
+        let after = tallies.split().serial_per_work;
+        assert!(
+            before > 0.3 && (after / before - 1.0).abs() < 0.2,
+            "{before} {after}"
+        );
     }
 
     #[test]
