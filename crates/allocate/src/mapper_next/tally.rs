@@ -39,7 +39,7 @@ const SURE: f64 = 3.0;
 const USUAL_SHARES: f64 = 0.15;
 /// How far off the parallel share is in any program.
 const INEXACT: f64 = 0.03;
-/// Squares of the standard errors by which counts differ by chance.
+/// Squared standard errors by which counts differ by chance, for each count after the first.
 const CHANCE: f64 = 3.0;
 /// Intervals from which a count can be compared with others.
 const SEVERAL: f64 = 1.5;
@@ -121,7 +121,7 @@ impl Tally {
         self.yy += seconds * performance * performance;
     }
 
-    /// Squares of what these rates leave unexplained.
+    /// Sum of the squares of what these rates leave unexplained, weighted by time.
     fn squares(&self, t: &Parts, rate: f64, serial: f64) -> f64 {
         self.yy - 2.0 * (rate * t.py + serial * t.sy)
             + rate * rate * t.pp
@@ -205,7 +205,7 @@ fn serial_rate(counts: &[(Placed, &Tally, Parts)]) -> f64 {
 /// What looks like serial time at a count.
 #[derive(Clone, Copy, Debug)]
 struct SerialTime {
-    /// Whether its intervals were all alike.
+    /// Whether its intervals were alike, and it was placed as usual.
     steady: bool,
     waited: f64,
     /// Work in parallel parts, and in all.
