@@ -288,12 +288,13 @@ impl Groups {
                 .extend(self.left_over.iter().filter(is_empty));
             return;
         }
-        for app in &self.left_over {
+        // The others have turns of their own, and may be many.
+        let is_due = |app: &&AppId| !self.unremoved.contains(app);
+        for app in self.left_over.iter().filter(is_due) {
             self.dissolve_left_over(*app);
         }
         let (root, unremoved) = (&self.root, &mut self.unremoved);
         self.left_over.retain(|app| {
-            // These have turns of their own.
             if unremoved.contains(app) {
                 return true;
             }

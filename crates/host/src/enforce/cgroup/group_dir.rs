@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const LONGEST: u64 = 16 << 20;
 pub(super) const DEPTH: u32 = 8;
@@ -123,14 +124,17 @@ impl GroupDir {
             true => Mode::from_raw_mode(0o600),
             false => Mode::empty(),
         };
+        /// What forbids it does so for good.
+        static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
         let flags = flags | OFlags::CLOEXEC;
         let opened = loop {
+            if IS_FORBIDDEN.load(Ordering::Relaxed) {
+                break step_by_step(self.dir.as_fd(), relative, flags, mode);
+            }
             match rustix::fs::openat2(self.dir.as_fd(), relative, flags, mode, BENEATH) {
                 // The kernel asks to try again when something was renamed meanwhile.
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::NOSYS) => {
-                    break step_by_step(self.dir.as_fd(), relative, flags, mode);
-                }
+                Err(Errno::NOSYS) => IS_FORBIDDEN.store(true, Ordering::Relaxed),
                 opened => break opened,
             }
         };
