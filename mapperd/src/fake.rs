@@ -7,7 +7,7 @@ use crate::config::args::Args;
 use crate::config::file::ConfigFile;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
-use crate::daemon::{Daemon, Timing};
+use crate::daemon::{Daemon, Reloads, Timing};
 use crate::decider::Decider;
 use crate::machine::Machine;
 use crate::machine::sleep::Sleep;
@@ -368,6 +368,7 @@ impl FakeMachine {
             arrivals: Arrivals::default(),
             lookout: Lookout::default(),
             adopt_rules: tokio::sync::watch::channel(Default::default()).0,
+            reloads: Reloads::default(),
             timing: Timing::default(),
         };
         Self {

@@ -5,7 +5,9 @@
 mod private_daemon;
 
 use private_daemon::{Daemon, all_cpus, eventually, launch};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// A daemon with a configuration that the test changes.
@@ -51,6 +53,35 @@ fn a_hang_up_signal_reads_the_configuration_again() {
     daemon.signal(Signal::HUP);
     eventually("the interval is the new one", || {
         daemon.status().daemon.interval_ns == 70_000_000
+    });
+}
+
+/// As names of users in it may be a server's that does not answer.
+#[test]
+fn a_configuration_that_cannot_be_read_at_once_holds_nobody_up() {
+    let (daemon, path, _dir) = configured("interval = \"50ms\"\n");
+    let _running = launch(&daemon, "steady");
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| daemon.client().reload());
+        // The thread that reads it has opened it.
+        let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        // It may be another file by now, so it is read once more for this one.
+        let second = scope.spawn(|| daemon.client().reload());
+        let before = daemon.status().daemon.decisions;
+        eventually("it decides meanwhile", || {
+            daemon.status().daemon.decisions > before + 3
+        });
+        assert!(!first.is_finished() && !second.is_finished());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "interval = \"90ms\"\n").unwrap();
+        file.write_all(b"interval = \"70ms\"\n").unwrap();
+        drop(file);
+        let changed = first.join().unwrap().unwrap().changed;
+        assert_eq!(changed, ["interval: 50ms → 70ms"]);
+        let changed = second.join().unwrap().unwrap().changed;
+        assert_eq!(changed, ["interval: 70ms → 90ms"]);
     });
 }
 

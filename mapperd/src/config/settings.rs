@@ -51,8 +51,9 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn gather_again(&self) -> anyhow::Result<Self> {
-        Self::gather(self.sources.clone())
+    /// The command line that they were gathered with.
+    pub(crate) const fn sources(&self) -> &Args {
+        &self.sources
     }
 
     /// The CPUs that are never assigned, for a measurement of the machine.

@@ -24,7 +24,10 @@ mod adoption;
 #[cfg(test)]
 mod adoption_tests;
 mod gathering;
+mod reloads;
 mod turns;
+
+pub(crate) use self::reloads::Reloads;
 
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
@@ -41,10 +44,8 @@ use crate::registry::page;
 use crate::registry::pending::Promising;
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::{Effect, Handled};
-use crate::requests::permit::{Permit, internal, invalid};
-use crate::requests::{
-    advise, explain, history, launch, policies, promise, release, reload, report,
-};
+use crate::requests::permit::{Permit, internal};
+use crate::requests::{advise, explain, history, launch, policies, promise, release, report};
 use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{Event, Quotas};
@@ -54,8 +55,8 @@ use crate::store::saver::Flushed;
 use crate::store::takeover::{self, Legacy};
 use crate::telemetry::service::{self, Asked, Signals, Watchdog};
 use crate::telemetry::{Telemetry, metrics, status};
-use mapper_control::schema::{ExitedRequest, LaunchRequest, ReloadReply};
-use mapper_control::{ErrorReply, Reply, Request};
+use mapper_control::schema::{ExitedRequest, LaunchRequest};
+use mapper_control::{Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, MembersKept, Unfinished};
 use mapper_model::{AppId, Trigger};
@@ -88,6 +89,7 @@ pub(crate) struct Daemon {
     pub(crate) lookout: Lookout,
     /// Where the rules that adopt go when they change.
     pub(crate) adopt_rules: watch::Sender<AdoptRules>,
+    pub(crate) reloads: Reloads,
     pub(crate) timing: Timing,
 }
 
@@ -105,6 +107,7 @@ enum Next {
     Sign,
     Turn,
     Finished,
+    Read(anyhow::Result<Settings>),
     Message(Option<Message>),
     IdleEnd,
 }
@@ -218,6 +221,7 @@ impl Daemon {
                 () = &mut sign => Next::Sign,
                 () = self.store.has_tried() => Next::Saved,
                 () = self.machine.finished.any() => Next::Finished,
+                read = self.reloads.read() => Next::Read(read),
                 next = self.timing.next() => next,
                 message = inbox.recv() => Next::Message(message),
                 () = at(idle_end) => Next::IdleEnd,
@@ -229,7 +233,8 @@ impl Daemon {
                     break;
                 }
                 // The log has the answer.
-                Next::Signal(Asked::Reload) => drop(self.reload()),
+                Next::Signal(Asked::Reload) => self.reload_for(None),
+                Next::Read(read) => self.apply_read(read),
                 Next::Gathered => self.act_on_gathered(),
                 Next::Saved => self.answer_saved(Instant::now()),
                 Next::Interval => self.interval_passed(),
@@ -265,7 +270,7 @@ impl Daemon {
         let registry = &self.registry;
         let calls = registry.unanswered.len() + registry.asking.len() + registry.promising.len();
         let waiting = registry.count() + calls;
-        if self.has_work() || waiting > 0 {
+        if self.has_work() || waiting > 0 || self.reloads.is_reading() {
             self.timing.idle_since = None;
             return None;
         }
@@ -292,6 +297,7 @@ impl Daemon {
                         reply,
                         since: Instant::now(),
                     }),
+                    Request::Reload => self.reload(&peer, reply),
                     request => {
                         let Handled { answer, effect } = self.answer(&peer, request);
                         self.act(effect);
@@ -354,7 +360,6 @@ impl Daemon {
                 release::release(&permit, &asked.name, registry, machine, decider, telemetry)
             }
             Request::Promise(asked) => promise::promise(&permit, &asked, registry, machine),
-            Request::Reload => self.reload_for(&permit).map(Reply::Reload),
             Request::Exited(ExitedRequest { app, status }) => {
                 tracing::debug!(app = app.0, status, "launcher reports the end");
                 match registry.get_mut(app) {
@@ -366,6 +371,7 @@ impl Daemon {
             }
             Request::Launch(_)
             | Request::Adopt(_)
+            | Request::Reload
             | Request::GetInfo
             | Request::GetInterfaceDescription(_) => Err(internal(
                 "the call was routed to the wrong handler".to_owned(),
@@ -397,40 +403,6 @@ impl Daemon {
                 let _hung_up = reply.send(Err(error));
             }
         }
-    }
-
-    fn reload_for(&mut self, permit: &Permit<'_>) -> Result<ReloadReply, ErrorReply> {
-        permit.check_reload()?;
-        self.reload().map_err(|error| invalid(format!("{error:#}")))
-    }
-
-    fn reload(&mut self) -> anyhow::Result<ReloadReply> {
-        service::reloading();
-        let Self {
-            config,
-            machine,
-            decider,
-            telemetry,
-            ..
-        } = self;
-        let reloaded = reload::reload(config, machine, decider, telemetry);
-        let rules = &config.adopt;
-        self.adopt_rules.send_if_modified(|before| {
-            let differs = before != rules;
-            if differs {
-                before.clone_from(rules);
-            }
-            differs
-        });
-        let reply = reloaded.map(|reloaded| {
-            self.act(reloaded.effect);
-            reloaded.reply
-        });
-        service::ready(match reply {
-            Ok(_) => "configuration read again",
-            Err(_) => "the configuration has an error and was not applied",
-        });
-        reply
     }
 
     pub(crate) fn interval_passed(&mut self) {

@@ -4,6 +4,7 @@
 //! uses the new interval, policies with their settings, and reserved CPUs. What was learned about applications stays; a
 //! policy that cannot read another policy's history starts without. Other changes need a restart and are reported so.
 
+use crate::config::args::Args;
 use crate::config::former_places;
 use crate::config::settings::Settings;
 use crate::decider::Decider;
@@ -14,7 +15,7 @@ use anyhow::{Context, ensure};
 use mapper_control::PROTOCOL;
 use mapper_control::schema::ReloadReply;
 use mapper_host::cpus::UsableCpus;
-use mapper_model::Lending;
+use mapper_model::{Lending, Topology};
 use mapper_pipeline::{Controller, PipelineConfig};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -24,14 +25,25 @@ pub(crate) struct Reloaded {
     pub(crate) effect: Effect,
 }
 
-/// Reads the configuration again and applies what can change while applications run.
+/// What the configuration says now, with the thresholds of the profile that it names.
+pub(crate) fn read(sources: Args, topology: &Topology) -> anyhow::Result<Settings> {
+    let mut new = Settings::gather(sources)?;
+    new.reserve_is_here()?;
+    former_places::warn_of(&new.moved);
+    new.pipeline.machine =
+        profile::thresholds(&new.machine_profile, &new.pipeline.machine, topology)?;
+    Ok(new)
+}
+
+/// Applies of what was [`read`] what can change while applications run.
 pub(crate) fn reload(
+    read: anyhow::Result<Settings>,
     settings: &mut Settings,
     machine: &mut Machine,
     decider: &mut Decider,
     telemetry: &mut Telemetry,
 ) -> anyhow::Result<Reloaded> {
-    let result = try_reload(settings, machine, decider, telemetry);
+    let result = read.and_then(|new| apply(new, settings, machine, decider, telemetry));
     match &result {
         Ok(Reloaded { reply, .. }) => {
             for change in &reply.changed {
@@ -46,20 +58,13 @@ pub(crate) fn reload(
     result
 }
 
-fn try_reload(
+fn apply(
+    new: Settings,
     settings: &mut Settings,
     machine: &mut Machine,
     decider: &mut Decider,
     telemetry: &mut Telemetry,
 ) -> anyhow::Result<Reloaded> {
-    let mut new = settings.gather_again()?;
-    new.reserve_is_here()?;
-    former_places::warn_of(&new.moved);
-    new.pipeline.machine = profile::thresholds(
-        &new.machine_profile,
-        &new.pipeline.machine,
-        decider.topology(),
-    )?;
     let changes = Changes::between(settings, &new);
     let usable_cpus = UsableCpus::system(new.reserve.clone());
     let limit = machine.enforcer.limit()?;
