@@ -149,18 +149,20 @@ const NEW_STATE: &str = "state/state.json.new";
 const LOG: &str = "log";
 
 /// Everything that is done to control groups: the call, and the file of a group; of its directory, if there is none.
-const GROUP_OPERATIONS: [(&str, &str); 15] = [
+const GROUP_OPERATIONS: [(&str, &str); 17] = [
     ("mkdirat", ""),
     ("unlinkat", ""),
     ("openat2", ""),
     ("openat2", "cgroup.procs"),
     ("openat2", SUBTREE),
+    ("openat2", "cpu.weight"),
     ("openat2", "cpuset.cpus"),
     ("openat2", "cpuset.mems"),
     ("openat2", "cpuset.cpus.exclusive"),
     ("openat2", "cpuset.cpus.partition"),
     ("write", "cgroup.procs"),
     ("write", SUBTREE),
+    ("write", "cpu.weight"),
     ("write", "cpuset.cpus"),
     ("write", "cpuset.mems"),
     ("write", "cpuset.cpus.exclusive"),
