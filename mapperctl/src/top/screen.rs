@@ -12,6 +12,7 @@ use crate::quantities::{counted, short_or_dash, span};
 use crate::status_view::state;
 use crate::{explain_view, history_view, users};
 use mapper_control::schema::{AppStatus, Status};
+use mapper_model::CpuSet;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -109,7 +110,11 @@ fn machine(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>, status: &Stat
     let place = screen.choice.place(&apps);
     let reason = place.map(|place| reason(apps[place])).unwrap_or_default();
     let left = room.saturating_sub(map_height);
-    let rows = u16::try_from(apps.len()).unwrap_or(u16::MAX);
+    let users = match users::are_several(apps.iter().copied()) {
+        true => by_user(&apps).count(),
+        false => 0,
+    };
+    let rows = u16::try_from(apps.len() + users).unwrap_or(u16::MAX);
     let reason_height = match reason.is_empty() {
         true => 0,
         false => left.saturating_sub(rows).min(3),
@@ -131,6 +136,10 @@ fn machine(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>, status: &Stat
     }
     draw_table(frame, table, screen, &apps, place);
     frame.render_widget(Paragraph::new(reason).wrap(Wrap { trim: true }), below);
+}
+
+fn by_user<'a>(sorted: &'a [&'a AppStatus]) -> impl Iterator<Item = &'a [&'a AppStatus]> {
+    sorted.chunk_by(|a, b| a.user() == b.user())
 }
 
 fn reason(app: &AppStatus) -> String {
@@ -189,19 +198,17 @@ fn draw_table(
         _ => KEPT / 2,
     };
     let titles = [
-        "", "NAME", "USER", "CPUS", "ON", "SPEED", "TREND", "PERF", "FLOOR", "STATE", "REASON",
+        "", "NAME", "CPUS", "ON", "SPEED", "TREND", "PERF", "FLOOR", "STATE", "REASON",
     ];
     // What the machine's picture and `mapperctl status` show as well is left out where there is no room.
-    let several = users::are_several(apps.iter().copied());
     let shown = titles.map(|title| match title {
-        "USER" => several,
         "REASON" => area.width >= WIDE,
         "PERF" | "FLOOR" => area.width >= 110,
         "ON" | "TREND" => area.width >= NARROW,
         _ => true,
     });
     let number = |text: String| Cell::from(Text::from(text).right_aligned());
-    let rows = apps.iter().map(|app| {
+    let row = |app: &AppStatus| {
         let letter = screen.marks.get(app.id).map_or(Cell::from(""), |mark| {
             Cell::from(mark.letter.to_string()).style(mark.style(screen.palette))
         });
@@ -223,11 +230,6 @@ fn draw_table(
         let cells = [
             letter,
             Cell::from(harmless(app.name.as_str())),
-            Cell::from(if several {
-                users::name(app.user())
-            } else {
-                String::new()
-            }),
             number(app.cpu_count.to_string()),
             Cell::from(app.cpus.to_string()),
             speed,
@@ -238,11 +240,32 @@ fn draw_table(
             Cell::from(harmless(&app.sentence)),
         ];
         Row::new(only(cells, shown))
-    });
+    };
+    let heading = |apps: &[&AppStatus]| {
+        // Programs may share CPUs.
+        let all = |cpus: CpuSet, app: &&AppStatus| cpus.union(&app.cpus);
+        let cpus = apps.iter().fold(CpuSet::new(), all).len();
+        let user = apps.first().map(|app| users::name(app.user()));
+        let cells = titles.map(|title| match title {
+            "NAME" => Cell::from(user.clone().unwrap_or_default()),
+            "CPUS" => number(cpus.to_string()),
+            "STATE" => Cell::from(counted(apps.len() as u64, "application")),
+            _ => Cell::from(""),
+        });
+        Row::new(only(cells, shown)).style(Modifier::UNDERLINED)
+    };
+    let several = users::are_several(apps.iter().copied());
+    let (mut rows, mut selected) = (Vec::new(), place);
+    for of_user in by_user(apps) {
+        if several {
+            selected = selected.map(|at| at + usize::from(at >= rows.len()));
+            rows.push(heading(of_user));
+        }
+        rows.extend(of_user.iter().map(|app| row(app)));
+    }
     let widths = [
         Constraint::Length(1),
         Constraint::Fill(3),
-        Constraint::Length(8),
         Constraint::Length(4),
         Constraint::Fill(3),
         Constraint::Length(7),
@@ -261,7 +284,7 @@ fn draw_table(
         .column_spacing(1)
         .highlight_symbol("▸")
         .row_highlight_style(bold);
-    let mut state = TableState::new().with_selected(place);
+    let mut state = TableState::new().with_selected(selected);
     frame.render_stateful_widget(table, area, &mut state);
 }
 
@@ -382,6 +405,21 @@ mod tests {
             assert!(output.contains(part), "{part}: {output}");
         }
         insta::assert_snapshot!(output);
+    }
+
+    #[test]
+    fn each_of_several_users_has_a_line_above_what_it_runs() {
+        let mut status = samples::status();
+        status.apps[0].uid = 4_000_000_001;
+        status.apps[1].uid = 4_000_000_000;
+        status.apps[2].uid = 4_000_000_001;
+        let mut stage = Stage::of(Some(status));
+        insta::assert_snapshot!(stage.text(80, 16));
+        for selected in ["▸B cg", "▸A md", "▸C a-pro"] {
+            let output = stage.text(80, 24);
+            assert!(output.contains(selected), "{selected}: {output}");
+            stage = stage.press(KeyCode::Down);
+        }
     }
 
     #[test]
