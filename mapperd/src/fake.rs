@@ -368,7 +368,7 @@ impl FakeMachine {
             arrivals: Arrivals::default(),
             lookout: Lookout::default(),
             adopt_rules: tokio::sync::watch::channel(Default::default()).0,
-            reloads: Reloads::default(),
+            reloads: Reloads::start().unwrap(),
             timing: Timing::default(),
         };
         Self {

@@ -215,7 +215,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         arrivals: arrivals.clone(),
         lookout: Lookout::default(),
         adopt_rules,
-        reloads: Reloads::default(),
+        reloads: Reloads::start()?,
         timing: Timing::default(),
     };
     daemon.take_over(legacy);

@@ -107,7 +107,7 @@ enum Next {
     Sign,
     Turn,
     Finished,
-    Read(anyhow::Result<Settings>),
+    Read(Box<anyhow::Result<Settings>>),
     Message(Option<Message>),
     IdleEnd,
 }
@@ -221,7 +221,7 @@ impl Daemon {
                 () = &mut sign => Next::Sign,
                 () = self.store.has_tried() => Next::Saved,
                 () = self.machine.finished.any() => Next::Finished,
-                read = self.reloads.read() => Next::Read(read),
+                read = self.reloads.read() => Next::Read(Box::new(read)),
                 next = self.timing.next() => next,
                 message = inbox.recv() => Next::Message(message),
                 () = at(idle_end) => Next::IdleEnd,
@@ -234,7 +234,7 @@ impl Daemon {
                 }
                 // The log has the answer.
                 Next::Signal(Asked::Reload) => self.reload_for(None),
-                Next::Read(read) => self.apply_read(read),
+                Next::Read(read) => self.apply_read(*read),
                 Next::Gathered => self.act_on_gathered(),
                 Next::Saved => self.answer_saved(Instant::now()),
                 Next::Interval => self.interval_passed(),

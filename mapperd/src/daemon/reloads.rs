@@ -1,7 +1,8 @@
 //! Reading the configuration again. A thread reads and checks it: names of users may be a server's, which may take long to
-//! answer.
+//! answer. It is started before it is needed, as the start of a thread may wait for the kernel.
 
 use super::Daemon;
+use crate::config::args::Args;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
 use crate::requests::effect::{Effect, Handled};
@@ -9,24 +10,49 @@ use crate::requests::permit::{Permit, invalid};
 use crate::requests::reload;
 use crate::socket::message::Answer;
 use crate::telemetry::service;
+use anyhow::Context;
 use mapper_control::Reply;
 use mapper_model::Topology;
-use std::io;
+use std::sync::mpsc;
 use tokio::sync::oneshot;
 
 /// What the thread found.
 pub(super) type Read = anyhow::Result<Settings>;
 
+/// What is to be read, and who waits for it.
+type Order = (Args, Topology, oneshot::Sender<Read>);
+
 /// The configuration that is being read, and who waits for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reloads {
+    thread: mpsc::Sender<Order>,
     reading: Option<oneshot::Receiver<Read>>,
     asked: Vec<oneshot::Sender<Answer>>,
-    /// Came after it had begun, when the file may have been another: it is read once more.
-    next: Vec<Option<oneshot::Sender<Answer>>>,
+    /// Whether somebody asked after it had begun, when the file may have been another: it is read once more, for these.
+    again: bool,
+    next: Vec<oneshot::Sender<Answer>>,
 }
 
 impl Reloads {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let (thread, orders) = mpsc::channel::<Order>();
+        std::thread::Builder::new()
+            .name("configuration".to_owned())
+            .spawn(move || {
+                for (sources, topology, done) in orders {
+                    let _stopped = done.send(reload::read(sources, &topology));
+                }
+            })
+            .context("start the thread that reads the configuration again")?;
+        Ok(Self {
+            thread,
+            reading: None,
+            asked: Vec::new(),
+            again: false,
+            next: Vec::new(),
+        })
+    }
+
     pub(super) const fn is_reading(&self) -> bool {
         self.reading.is_some()
     }
@@ -38,19 +64,15 @@ impl Reloads {
         };
         let read = reading.await;
         self.reading = None;
-        read.unwrap_or_else(|_| anyhow::bail!("the thread that read the configuration has ended"))
+        read.unwrap_or_else(|_| anyhow::bail!("the thread that reads the configuration has ended"))
     }
 
-    fn begin(&mut self, settings: &Settings, topology: &Topology) -> io::Result<()> {
+    fn begin(&mut self, settings: &Settings, topology: &Topology) {
         let (done, reading) = oneshot::channel();
-        let (sources, topology) = (settings.sources().clone(), topology.clone());
-        std::thread::Builder::new()
-            .name("configuration".to_owned())
-            .spawn(move || {
-                let _stopped = done.send(reload::read(sources, &topology));
-            })?;
+        let order = (settings.sources().clone(), topology.clone(), done);
+        // If the thread has ended, that is what comes of it.
+        let _ended = self.thread.send(order);
         self.reading = Some(reading);
-        Ok(())
     }
 }
 
@@ -68,15 +90,17 @@ impl Daemon {
     /// Reads the configuration again, for a client or for a signal.
     pub(super) fn reload_for(&mut self, client: Option<oneshot::Sender<Answer>>) {
         if self.reloads.is_reading() {
-            self.reloads.next.push(client);
+            self.reloads.again = true;
+            self.reloads.next.extend(client);
             return;
         }
-        service::reloading();
         self.reloads.asked.extend(client);
-        if let Err(error) = self.reloads.begin(&self.config, self.decider.topology()) {
-            let error = anyhow::Error::new(error).context("start the thread that reads it");
-            self.apply_read(Err(error));
-        }
+        self.begin_reload();
+    }
+
+    fn begin_reload(&mut self) {
+        service::reloading();
+        self.reloads.begin(&self.config, self.decider.topology());
     }
 
     /// Applies what was read, and answers who asked.
@@ -110,8 +134,9 @@ impl Daemon {
             let reply = reply.clone().map(Reply::Reload);
             let _hung_up = client.send(Handled::of(reply, Effect::None).answer);
         }
-        for client in std::mem::take(&mut self.reloads.next) {
-            self.reload_for(client);
+        if std::mem::take(&mut self.reloads.again) {
+            self.reloads.asked = std::mem::take(&mut self.reloads.next);
+            self.begin_reload();
         }
     }
 }
