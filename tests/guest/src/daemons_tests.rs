@@ -260,30 +260,44 @@ pub(crate) fn a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_i
     Ok(())
 }
 
-/// Tests in `mapperd/tests/many_crashes.rs`.
+/// Tests in `mapperd/tests/many_crashes.rs` and `crowd.rs`.
 const FAULTS: &str = "whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over";
 
 /// The group below which its daemon makes those of applications.
 const GROUPS: &str = "/sys/fs/cgroup/mapper-faults";
 
+const KILLS: &str = "after_kills_at_random_moments_every_program_is_taken_over_and_confined";
+
+const COSTS: &str = "a_launch_an_end_and_a_pass_cost_in_proportion_to_the_applications";
+
 const FILES: &str = "the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for";
 
 pub(crate) fn whichever_operation_on_a_group_fails_the_next_daemon_takes_over() -> Result<()> {
-    with_groups(FAULTS)
+    with_groups("many_crashes", FAULTS)
+}
+
+pub(crate) fn programs_in_groups_are_taken_over_after_kills_at_random_moments() -> Result<()> {
+    with_groups("many_crashes", KILLS)
+}
+
+pub(crate) fn launches_ends_and_passes_cost_in_proportion_to_the_groups() -> Result<()> {
+    with_groups("crowd", COSTS)
 }
 
 pub(crate) fn the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for() -> Result<()>
 {
-    with_groups(FILES)
+    with_groups("many_crashes", FILES)
 }
 
-/// Runs a test of `mapperd/tests/many_crashes.rs` with a daemon that confines by control groups.
-fn with_groups(test: &str) -> Result<()> {
+/// Runs a test of `mapperd/tests/` with a daemon that confines by control groups.
+fn with_groups(program: &str, test: &str) -> Result<()> {
     let variables = [
         ("MAPPERD", "/usr/bin/mapperd"),
         ("MAPPER_TEST_GROUPS", GROUPS),
+        // Where each takes ten times as long.
+        ("MAPPER_TEST_APPS", "8,64"),
     ];
-    let outcome = run("many_crashes", test, &variables);
+    let outcome = run(program, test, &variables);
     wait_for("the groups to be empty", || {
         let groups = groups_below(Path::new(GROUPS))?;
         for group in groups

@@ -117,6 +117,8 @@ const TESTS: &[Test] = tests![
     daemons_tests::whatever_users_do_root_is_answered_others_launch_and_every_interval_is_decided,
     daemons_tests::a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision,
     daemons_tests::whichever_operation_on_a_group_fails_the_next_daemon_takes_over,
+    daemons_tests::programs_in_groups_are_taken_over_after_kills_at_random_moments,
+    daemons_tests::launches_ends_and_passes_cost_in_proportion_to_the_groups,
     daemons_tests::the_deciding_thread_opens_no_file_that_a_program_can_make_it_wait_for,
     daemons_tests::a_process_that_has_the_number_of_an_earlier_one_is_not_taken_for_it,
     checkpoint::a_program_that_criu_saves_and_restores_ends_with_its_result,

@@ -34,10 +34,17 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
 const NO_BUILD: &str = "-Wl,--build-id=none";
 
 /// Tests of the daemon that are run in the guest, too, as programs of the same name.
-const DAEMON_TESTS: [&str; 3] = ["flood", "many_crashes", "reused_number"];
+const DAEMON_TESTS: [&str; 4] = ["crowd", "flood", "many_crashes", "reused_number"];
 
 /// Variables that begin so set the size of a test, and go into the guest.
-const SIZES: [&str; 3] = ["MAPPER_FLOOD_", "MAPPER_INJECTED", "MAPPER_RESTARTS"];
+const SIZES: [&str; 6] = [
+    "MAPPER_FLOOD_",
+    "MAPPER_INJECTED",
+    "MAPPER_KILLS",
+    "MAPPER_PROGRAMS",
+    "MAPPER_RESTARTS",
+    "MAPPER_TEST_APPS",
+];
 
 /// Lists every file that a package could leave behind, without dpkg's own records and what the system writes as it runs.
 const LIST_FILES: &str = include_str!("guest_tests/list-files.sh");
