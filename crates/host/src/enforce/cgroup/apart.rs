@@ -9,12 +9,10 @@
 //! for that as well, after it has taken effect; so does every process that joins a group, with the lock of all groups
 //! held.
 //!
-//! That memory may be any program's: others bind it, too, by `cpuset.mems` of their own groups.
-//!
-//! Therefore a thread of its own makes each change from the first decision on. If it does not return soon, that thread is left to
-//! wait, and the next change gets another, which was started before: a new thread would wait, too. A change of a cpuset that is
-//! held up is in force, as its file shows. Moves are not tried while they would be held up. Who asks again for a move that was
-//! held up gets its outcome, and no second move.
+//! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here. If
+//! it does not return soon, that thread is left to wait, and the next change gets another, which was started before: a new
+//! thread would wait, too. A change of a cpuset that is held up is in force, as its file shows. Moves are not tried while they
+//! would be held up. Who asks again for a move that was held up gets its outcome, and no second move.
 
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
@@ -29,29 +27,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-const IN_USE: Patience = Patience {
-    moves: Duration::from_millis(5),
-    first: Duration::from_millis(100),
-    others: Duration::from_millis(10),
-    least: Duration::from_millis(1),
-};
-
 /// Tests on plain files wait however busy the machine is.
-const LONG: Duration = Duration::from_secs(20);
-
 const PATIENCE: Patience = match cfg!(test) {
-    false => IN_USE,
+    false => Patience {
+        moves: Duration::from_millis(5),
+        first: Duration::from_millis(100),
+        others: Duration::from_millis(10),
+    },
     true => Patience {
-        moves: LONG,
-        first: LONG,
-        others: LONG,
-        least: LONG,
+        moves: Duration::from_secs(20),
+        first: Duration::from_secs(20),
+        others: Duration::from_secs(20),
     },
 };
-
-/// How long changes other than moves are waited for in all within [`SPELL`]; those beyond that have `Patience::least`.
-const IN_A_SPELL: Duration = Duration::from_millis(200);
-const SPELL: Duration = Duration::from_secs(1);
 
 /// How long an outcome is kept for who asks for the same change again, and how many.
 const KEPT: Duration = Duration::from_secs(10);
@@ -81,23 +69,15 @@ struct Patience {
     first: Duration,
     /// While one is held up already.
     others: Duration,
-    /// Once those before have taken long. Not zero, so that changes of the same file begin in their order.
-    least: Duration,
-}
-
-/// How long changes other than moves were waited for, and since when that counts.
-#[derive(Clone, Copy, Debug)]
-struct Waited {
-    since: Instant,
-    time: Duration,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Whether each change has a thread of its own.
-    apart: bool,
+    /// Whether decisions wait for moves.
+    begun: bool,
+    /// Whether changes that are no moves have a thread of their own, too.
+    memory_bound: bool,
     patience: Patience,
-    waited: Waited,
     /// Who is woken when a change is finished that was held up.
     waker: Option<Waker>,
     /// While another change than a move is held up.
@@ -180,12 +160,9 @@ impl Changes {
 
     fn where_moves(moves: Moves) -> Self {
         Self(Arc::new(Mutex::new(State {
-            apart: false,
+            begun: false,
+            memory_bound: false,
             patience: PATIENCE,
-            waited: Waited {
-                since: Instant::now(),
-                time: Duration::ZERO,
-            },
             waker: None,
             moves,
             idle: Vec::new(),
@@ -194,17 +171,21 @@ impl Changes {
         })))
     }
 
-    /// From here on each change has a thread of its own. One more is started, for what comes while one is held up.
-    pub(super) fn make_apart(&self) {
+    /// From here on each move has a thread of its own. One more is started, for what comes while a move is held up.
+    pub(super) fn decisions_begin(&self) {
         let mut state = self.state();
-        if !std::mem::replace(&mut state.apart, true) {
-            state.start_threads();
-        }
+        state.begun = true;
+        state.start_threads();
     }
 
     /// From here on this is woken when a change is finished that was held up.
     pub(super) fn wake_when_finished(&self, waker: Waker) {
         self.state().waker = Some(waker);
+    }
+
+    /// From here on each change has a thread of its own.
+    pub(super) fn memory_is_bound(&self) {
+        self.state().memory_bound = true;
     }
 
     /// The oldest change that is held up, of those that make moves wait if there are any.
@@ -240,7 +221,11 @@ impl Changes {
     ) -> Result<(), HostError> {
         let mut state = self.state();
         let is_move = change.moves();
-        if !state.apart {
+        let apart = match is_move {
+            true => state.begun || state.memory_bound,
+            false => state.memory_bound,
+        };
+        if !apart {
             drop(state);
             return make().map_err(|error| change.failed(error));
         }
@@ -248,12 +233,17 @@ impl Changes {
         if is_move && let Some(outcome) = state.outcome(&change.describe()) {
             return outcome.map_err(|error| change.failed(error));
         }
-        if let Some(held) = state.oldest()
+        let oldest = state.oldest();
+        if let Some(held) = oldest
             && (is_move && held.moves == Moves::Wait || state.held.len() >= MOST)
         {
             return Err(change.waits_for(held));
         }
-        let patience = state.patience_for(is_move);
+        let patience = match (is_move, oldest) {
+            (true, _) => state.patience.moves,
+            (false, None) => state.patience.first,
+            (false, Some(_)) => state.patience.others,
+        };
         if state.held.is_empty() {
             state.start_threads();
         }
@@ -286,9 +276,6 @@ impl Changes {
             // It may have come before that.
             outcome.try_recv().map_err(|_| error)
         });
-        if !is_move {
-            state.waited.time += since.elapsed();
-        }
         match in_time {
             Ok(outcome) => {
                 state.idle.push(thread);
@@ -325,26 +312,6 @@ impl State {
     fn oldest(&self) -> Option<&Held> {
         let waits = |held: &&Held| held.moves == Moves::Wait;
         self.held.iter().find(waits).or_else(|| self.held.first())
-    }
-
-    /// How long a change may take before it counts as held up.
-    fn patience_for(&mut self, is_move: bool) -> Duration {
-        if is_move {
-            return self.patience.moves;
-        }
-        if self.waited.since.elapsed() >= SPELL {
-            self.waited = Waited {
-                since: Instant::now(),
-                time: Duration::ZERO,
-            };
-        }
-        if self.waited.time >= IN_A_SPELL {
-            self.patience.least
-        } else if self.held.is_empty() {
-            self.patience.first
-        } else {
-            self.patience.others
-        }
     }
 
     /// What cannot be started is tried again when it is needed.
@@ -432,20 +399,19 @@ fn kernel() -> Option<(u32, u32)> {
 impl Changes {
     /// From here on whatever does not return at once is held up.
     pub(super) fn impatient(&self) {
-        self.make_apart();
+        self.decisions_begin();
         self.state().patience.moves = Duration::ZERO;
     }
 
     /// Has a write held up until what is returned is dropped.
     pub(super) fn hold_up(&self, file: &str, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
-        self.make_apart();
+        self.memory_is_bound();
         self.state().moves = moves;
         let none = Patience {
             moves: Duration::ZERO,
             first: Duration::ZERO,
             others: Duration::ZERO,
-            least: Duration::ZERO,
         };
         let patience = std::mem::replace(&mut self.state().patience, none);
         let change = Change {
@@ -460,28 +426,5 @@ impl Changes {
         assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
         self.state().patience = patience;
         end
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn however_many_changes_are_held_up_they_are_not_waited_for_long_in_a_second() {
-        let changes = Changes::where_moves(Moves::Go);
-        changes.make_apart();
-        let mut state = changes.state();
-        state.patience = IN_USE;
-        let mut waited = Duration::ZERO;
-        for _ in 0..MOST {
-            let patience = state.patience_for(false);
-            state.waited.time += patience;
-            waited += patience;
-        }
-        assert!(waited < Duration::from_millis(500), "{waited:?}");
-        assert_eq!(state.patience_for(false), IN_USE.least);
-        state.waited.since = Instant::now().checked_sub(SPELL).unwrap();
-        assert_eq!(state.patience_for(false), IN_USE.first);
     }
 }

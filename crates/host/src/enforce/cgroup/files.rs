@@ -54,11 +54,9 @@ pub(super) fn collect_tasks(group: &GroupDir, tasks: &mut Tasks) {
 
 /// No more than so many threads, and as many processes.
 pub(super) fn collect_some(group: &GroupDir, tasks: &mut Tasks, most: usize) {
-    let depth = match groups_below(group) {
-        // Its folder is not listed: whoever makes a group in it may be held up with the folder locked.
-        0 => 0,
-        1..=MOST_GROUPS => DEPTH,
-        _ => 0,
+    let depth = match groups_below(group) > MOST_GROUPS {
+        true => 0,
+        false => DEPTH,
     };
     collect_down_to(depth, group, tasks, most);
     if tasks.threads.len() >= most || tasks.processes.len() >= most {

@@ -169,18 +169,18 @@ impl CgroupEnforcer {
             unremoved: BTreeSet::new(),
             left: BTreeMap::new(),
         };
-        // An earlier daemon bound memory, which may still be on its way: the first changes would wait for it.
+        // An earlier daemon bound memory, which may still be on its way.
         let bound = |app: &AppId| {
             let group = groups.root.beneath(Path::new(&name_of(*app)));
             let nodes = group.and_then(|group| group.read_cpus("cpuset.mems"));
             nodes.is_ok_and(|nodes| !nodes.is_empty())
         };
         if groups.left_over.iter().any(bound) {
-            groups.root.changes().make_apart();
+            groups.root.changes().memory_is_bound();
         }
         groups.divide_by_application(&controllers);
         groups.remove_left_over();
-        groups.root.changes().make_apart();
+        groups.root.changes().decisions_begin();
         Ok(Self {
             partitions: Partitions::found(&groups),
             units: Units::default(),
@@ -650,6 +650,7 @@ impl BindMemory for CgroupEnforcer {
         };
         let group = self.groups.get_mut(app)?;
         group.memory = Memory::Bound;
+        group.dir.changes().memory_is_bound();
         let Origin::Unit { unit, .. } = &group.origin else {
             return group.set_nodes(bound);
         };
