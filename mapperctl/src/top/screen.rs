@@ -245,7 +245,7 @@ fn draw_table(
         // Programs may share CPUs.
         let all = |cpus: CpuSet, app: &&AppStatus| cpus.union(&app.cpus);
         let cpus = apps.iter().fold(CpuSet::new(), all).len();
-        let user = apps.first().map(|app| users::name(app.user()));
+        let user = apps.first().map(|app| harmless(&users::name(app.user())));
         let cells = titles.map(|title| match title {
             "NAME" => Cell::from(user.clone().unwrap_or_default()),
             "CPUS" => number(cpus.to_string()),

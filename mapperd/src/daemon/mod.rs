@@ -261,7 +261,10 @@ impl Daemon {
 
     /// When the daemon stops if nothing comes.
     fn idle_end(&mut self) -> Option<Instant> {
-        let limit = self.config.stop_when_idle?;
+        let limit = self
+            .config
+            .stop_when_idle
+            .filter(|_| !self.reloads.is_reading())?;
         // What is to be adopted may start at any time.
         if !self.config.adopt.is_empty() {
             self.timing.idle_since = None;
@@ -270,7 +273,7 @@ impl Daemon {
         let registry = &self.registry;
         let calls = registry.unanswered.len() + registry.asking.len() + registry.promising.len();
         let waiting = registry.count() + calls;
-        if self.has_work() || waiting > 0 || self.reloads.is_reading() {
+        if self.has_work() || waiting > 0 {
             self.timing.idle_since = None;
             return None;
         }

@@ -28,7 +28,7 @@ pub(crate) struct Reloads {
     thread: mpsc::Sender<Order>,
     reading: Option<oneshot::Receiver<Read>>,
     asked: Vec<oneshot::Sender<Answer>>,
-    /// Whether somebody asked after it had begun, when the file may have been another: it is read once more, for these.
+    /// Whether somebody asked after the reading began: the file may have changed since, so it is read once more, for these.
     again: bool,
     next: Vec<oneshot::Sender<Answer>>,
 }

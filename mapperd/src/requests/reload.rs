@@ -35,7 +35,7 @@ pub(crate) fn read(sources: Args, topology: &Topology) -> anyhow::Result<Setting
     Ok(new)
 }
 
-/// Applies of what was [`read`] what can change while applications run.
+/// Applies the settings that can change while applications run.
 pub(crate) fn reload(
     read: anyhow::Result<Settings>,
     settings: &mut Settings,

@@ -42,9 +42,13 @@ pub(super) fn group_number(name: &str) -> Option<u64> {
 pub(super) const MOST_GROUPS: u64 = 256;
 
 pub(super) fn groups_below(group: &GroupDir) -> u64 {
-    let stat = group.read("cgroup.stat").unwrap_or_default();
+    counted_below(group).unwrap_or(0)
+}
+
+fn counted_below(group: &GroupDir) -> Option<u64> {
+    let stat = group.read("cgroup.stat").ok()?;
     let message = |line: &str| line.strip_prefix("nr_descendants ")?.trim().parse().ok();
-    stat.lines().find_map(message).unwrap_or(0)
+    stat.lines().find_map(message)
 }
 
 /// The processes and threads of a group and of those below it; of the group alone if there are too many.
@@ -54,9 +58,10 @@ pub(super) fn collect_tasks(group: &GroupDir, tasks: &mut Tasks) {
 
 /// No more than so many threads, and as many processes.
 pub(super) fn collect_some(group: &GroupDir, tasks: &mut Tasks, most: usize) {
-    let depth = match groups_below(group) > MOST_GROUPS {
-        true => 0,
-        false => DEPTH,
+    let depth = match counted_below(group) {
+        None | Some(1..=MOST_GROUPS) => DEPTH,
+        // Where there is none, the folder is not listed: the kernel may hold up who makes a group there, with the folder locked.
+        Some(_) => 0,
     };
     collect_down_to(depth, group, tasks, most);
     if tasks.threads.len() >= most || tasks.processes.len() >= most {

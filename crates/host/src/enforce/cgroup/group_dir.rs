@@ -124,7 +124,7 @@ impl GroupDir {
             true => Mode::from_raw_mode(0o600),
             false => Mode::empty(),
         };
-        /// What forbids it does so for good.
+        /// Whether the kernel has no such call, or a filter forbids it.
         static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
         let flags = flags | OFlags::CLOEXEC;
         let opened = loop {

@@ -199,6 +199,10 @@ fn tasks_and_cpu_time_are_read_from_the_group_and_those_below() {
     tree.group(&of_app(1, "inner"), true);
     tree.write(&of_app(1, "cgroup.procs"), "20\n10\n");
     tree.write(&of_app(1, "inner/cgroup.threads"), "31\n30\n");
+    // Where the kernel says that there is none below it, none is looked for.
+    tree.write(&of_app(1, "cgroup.stat"), "nr_descendants 0\n");
+    assert_eq!(tree.enforcer.tasks(APP).threads, []);
+    tree.write(&of_app(1, "cgroup.stat"), "nr_descendants 1\n");
     let tasks = tree.enforcer.tasks(APP);
     assert_eq!(tasks.processes, [10, 20]);
     assert_eq!(tasks.threads, [ThreadId(30), ThreadId(31)]);
