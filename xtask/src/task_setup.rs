@@ -50,7 +50,7 @@ impl Purpose {
             Self::Clang => "clang libomp-dev",
             Self::Lint => "lintian",
             Self::Package => "binutils dpkg-dev",
-            Self::Python => "python3-venv",
+            Self::Python => "python3-torch python3-venv",
             Self::Real => return packages_of(REAL).collect(),
             Self::Tests => {
                 "g++ gcc-multilib gfortran gpg gpg-agent libclang-rt-dev musl-tools procps strace"
