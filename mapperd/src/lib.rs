@@ -42,7 +42,7 @@ use clap::{CommandFactory, Parser};
 use config::accounts::Accounts;
 use config::settings::Settings;
 use config::{args, file, former_places};
-use daemon::{Daemon, Reloads, Timing};
+use daemon::{Daemon, Timing};
 use decider::Decider;
 use machine::sleep::Sleep;
 use machine::wake::Lookout;
@@ -215,7 +215,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         arrivals: arrivals.clone(),
         lookout: Lookout::default(),
         adopt_rules,
-        reloads: Reloads::start()?,
+        reloads: requests::reloads::Reloads::start()?,
         timing: Timing::default(),
     };
     daemon.take_over(legacy);

@@ -27,8 +27,6 @@ mod gathering;
 mod reloads;
 mod turns;
 
-pub(crate) use self::reloads::Reloads;
-
 use crate::config::adopt_rules::AdoptRules;
 use crate::config::peer::Peer;
 use crate::config::settings::Settings;
@@ -45,6 +43,7 @@ use crate::registry::pending::Promising;
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal};
+use crate::requests::reloads::{Read, Reloads};
 use crate::requests::{advise, explain, history, launch, policies, promise, release, report};
 use crate::socket::arrivals::Arrivals;
 use crate::socket::message::{Answer, Inbox, Message};
@@ -107,7 +106,7 @@ enum Next {
     Sign,
     Turn,
     Finished,
-    Read(Box<anyhow::Result<Settings>>),
+    Read(Box<Read>),
     Message(Option<Message>),
     IdleEnd,
 }

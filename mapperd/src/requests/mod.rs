@@ -14,5 +14,6 @@ pub(crate) mod policies;
 pub(crate) mod promise;
 pub(crate) mod release;
 pub(crate) mod reload;
+pub(crate) mod reloads;
 pub(crate) mod report;
 pub(crate) mod terms;

@@ -1,0 +1,109 @@
+//! Reading the configuration again. A thread reads and checks it: names of users may be a server's, which may take long to
+//! answer. It is started before it is needed, as the start of a thread may wait for the kernel.
+
+use crate::config::args::Args;
+use crate::config::settings::Settings;
+use crate::requests::reload;
+use crate::socket::message::Answer;
+use anyhow::Context;
+use mapper_model::Topology;
+use std::sync::mpsc;
+use tokio::sync::oneshot;
+
+/// What the thread found.
+pub(crate) type Read = anyhow::Result<Settings>;
+
+/// What is to be read, and who waits for it.
+type Order = (Args, Topology, oneshot::Sender<Read>);
+
+/// The configuration that is being read, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    thread: mpsc::Sender<Order>,
+    reading: Option<oneshot::Receiver<Read>>,
+    asked: Vec<oneshot::Sender<Answer>>,
+    /// Whether somebody asked after the reading began: the file may have changed since, so it is read once more, for these.
+    again: bool,
+    next: Vec<oneshot::Sender<Answer>>,
+}
+
+/// When the configuration is read for who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    Now,
+    /// Once what is being read is applied, or when somebody asks.
+    Later,
+}
+
+impl Reloads {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let (thread, orders) = mpsc::channel::<Order>();
+        std::thread::Builder::new()
+            .name("configuration".to_owned())
+            .spawn(move || {
+                for (sources, topology, done) in orders {
+                    let _stopped = done.send(reload::read(sources, &topology));
+                }
+            })
+            .context("start the thread that reads the configuration again")?;
+        Ok(Self {
+            thread,
+            reading: None,
+            asked: Vec::new(),
+            again: false,
+            next: Vec::new(),
+        })
+    }
+
+    pub(crate) const fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Waits until the configuration is read; for ever if nobody asked.
+    pub(crate) async fn read(&mut self) -> Read {
+        let Some(reading) = &mut self.reading else {
+            return std::future::pending().await;
+        };
+        let read = reading.await;
+        self.reading = None;
+        read.unwrap_or_else(|_| anyhow::bail!("the thread that reads the configuration has ended"))
+    }
+
+    /// Notes who waits, if anybody does.
+    pub(crate) fn ask(&mut self, client: Option<oneshot::Sender<Answer>>) -> When {
+        match self.is_reading() {
+            true => {
+                self.again = true;
+                self.next.extend(client);
+                When::Later
+            }
+            false => {
+                self.asked.extend(client);
+                When::Now
+            }
+        }
+    }
+
+    /// Those who waited for what was read.
+    pub(crate) fn take_asked(&mut self) -> Vec<oneshot::Sender<Answer>> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Whether it is to be read once more.
+    pub(crate) fn take_next(&mut self) -> When {
+        self.asked.append(&mut self.next);
+        match std::mem::take(&mut self.again) {
+            true => When::Now,
+            false => When::Later,
+        }
+    }
+
+    /// Has it read.
+    pub(crate) fn begin(&mut self, settings: &Settings, topology: &Topology) {
+        let (done, reading) = oneshot::channel();
+        let order = (settings.sources().clone(), topology.clone(), done);
+        // If the thread has ended, that is what comes of it.
+        let _ended = self.thread.send(order);
+        self.reading = Some(reading);
+    }
+}
