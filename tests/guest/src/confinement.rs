@@ -174,10 +174,11 @@ fn watch_for_overlaps(over: &AtomicBool) -> Result<u32> {
 }
 
 /// The CPUs a group is confined to; `None` if it is gone, or new and not confined yet: then its one
-/// process waits for its place.
+/// process waits for its place. Also if its last process has ended: then its CPUs may be another's before it is removed.
 fn confined_to(group: &Path) -> Option<CpuSet> {
     let written = read(group.join("cpuset.cpus")).ok()?;
-    if written.is_empty() {
+    let events = read(group.join("cgroup.events")).ok()?;
+    if written.is_empty() || !events.contains("populated 1") {
         None
     } else {
         cpu_list(&written).ok()
