@@ -4,8 +4,8 @@ on a GPU if there is one, in `--steps` steps of `--size` pictures.
 A GPU is idle while it waits for pictures, so what the workers get of the CPUs decides how fast this is. Each step is
 reported to mapper, which judges the program by its steps per second.
 
-Checked: that the network has learnt, and by whoever compares runs, the checksum over all pictures, which depends on no
-number of workers or threads.
+It checks that the loss has fallen. The checksum over all pictures is the same for any number of workers and threads:
+compare it with that of another run.
 
 Ends with the same line of JSON as the C programs next to it; the time is that of the steps.
 """
@@ -25,7 +25,7 @@ try:
 except ImportError:
 
     def work_done(amount):
-        """Nobody is there to be told."""
+        """Without the package of mapper, steps are not reported."""
 
 
 SIDE = 64

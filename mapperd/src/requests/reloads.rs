@@ -22,16 +22,17 @@ pub(crate) struct Reloads {
     thread: mpsc::Sender<Order>,
     reading: Option<oneshot::Receiver<Read>>,
     asked: Vec<oneshot::Sender<Answer>>,
-    /// Whether somebody asked after the reading began: the file may have changed since, so it is read once more, for these.
+    /// Whether a request came after the reading began. The file may have changed since, so it is read once more.
     again: bool,
+    /// Who waits for that.
     next: Vec<oneshot::Sender<Answer>>,
 }
 
-/// When the configuration is read for who asks.
+/// When the configuration is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum When {
     Now,
-    /// Once what is being read is applied, or when somebody asks.
+    /// After the present reading, or at the next request.
     Later,
 }
 
@@ -59,7 +60,7 @@ impl Reloads {
         self.reading.is_some()
     }
 
-    /// Waits until the configuration is read; for ever if nobody asked.
+    /// Waits until the configuration is read; for ever without a request.
     pub(crate) async fn read(&mut self) -> Read {
         let Some(reading) = &mut self.reading else {
             return std::future::pending().await;
@@ -69,7 +70,7 @@ impl Reloads {
         read.unwrap_or_else(|_| anyhow::bail!("the thread that reads the configuration has ended"))
     }
 
-    /// Notes who waits, if anybody does.
+    /// Notes the client that waits; a signal has none.
     pub(crate) fn ask(&mut self, client: Option<oneshot::Sender<Answer>>) -> When {
         match self.is_reading() {
             true => {
@@ -84,7 +85,7 @@ impl Reloads {
         }
     }
 
-    /// Those who waited for what was read.
+    /// The clients that wait for what was read.
     pub(crate) fn take_asked(&mut self) -> Vec<oneshot::Sender<Answer>> {
         std::mem::take(&mut self.asked)
     }
@@ -98,7 +99,7 @@ impl Reloads {
         }
     }
 
-    /// Has it read.
+    /// Gives the thread the order to read it.
     pub(crate) fn begin(&mut self, settings: &Settings, topology: &Topology) {
         let (done, reading) = oneshot::channel();
         let order = (settings.sources().clone(), topology.clone(), done);
