@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -63,36 +63,56 @@ impl Drop for Stopped {
 /// A file system, and a program on it that waits for it in vain. Both end with this.
 struct Hanging {
     server: Child,
-    launcher: Option<Child>,
+    /// The program, or its launcher.
+    program: Option<Child>,
 }
 
 impl Hanging {
     fn start(user: User, options: &[&str], locked: Option<&str>) -> Result<Self> {
+        Self::start_by(locked, |program| {
+            launch(user, &[&["--name", "hung"], options].concat(), program)
+        })
+    }
+
+    /// In a group that is not mapper's, with its address space locked.
+    fn start_in(group: &str) -> Result<Self> {
+        Self::start_by(Some("locked"), |program| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\"", group]);
+            command.args(program);
+            Ok(command)
+        })
+    }
+
+    fn start_by(
+        locked: Option<&str>,
+        launch: impl FnOnce(&[&str]) -> Result<Command>,
+    ) -> Result<Self> {
         fs::create_dir_all(FOLDER).with_context(|| format!("create {FOLDER}"))?;
         output_of(Command::new("modprobe").arg("fuse"))?;
         let mut server = Command::new("/usr/lib/mapper-tests/hangs");
         let server = server.args([FOLDER, "/usr/lib/mapper-tests/hung"]);
         let mut hanging = Self {
             server: started(server)?,
-            launcher: None,
+            program: None,
         };
         let (program, data) = (format!("{FOLDER}/program"), format!("{FOLDER}/data"));
         let program: Vec<&str> = [&program[..], &data].into_iter().chain(locked).collect();
-        let mut launcher = launch(user, &[&["--name", "hung"], options].concat(), &program)?;
-        let launcher = hanging
-            .launcher
-            .insert(started(launcher.stdin(Stdio::piped()))?);
+        let mut program = launch(&program)?;
+        let program = hanging
+            .program
+            .insert(started(program.stdin(Stdio::piped()))?);
         let server = Pid::from_raw(hanging.server.id().cast_signed());
         kill(server, Signal::SIGSTOP).context("stop the file system")?;
-        let input = launcher.stdin.as_mut();
-        let input = input.context("mapper-launch has no input")?;
+        let input = program.stdin.as_mut();
+        let input = input.context("the program has no input")?;
         input.write_all(b"go\n").context("let the program go on")?;
         Ok(hanging)
     }
 
     fn program_hangs(&mut self) -> Result<()> {
-        let launcher = self.launcher.as_mut().context("no launcher")?;
-        let ended = launcher.try_wait().context("look at mapper-launch")?;
+        let program = self.program.as_mut().context("no program")?;
+        let ended = program.try_wait().context("look at the program")?;
         ensure!(ended.is_none(), "the program does not hang: {ended:?}");
         Ok(())
     }
@@ -103,8 +123,8 @@ impl Drop for Hanging {
         // The file system ends with its server, and processes that wait for it continue.
         let _ = self.server.kill();
         let _ = self.server.wait();
-        if let Some(launcher) = &mut self.launcher {
-            let _ = launcher.wait();
+        if let Some(program) = &mut self.program {
+            let _ = program.wait();
         }
         let _ = Command::new("umount").args(["--lazy", FOLDER]).status();
     }
@@ -207,6 +227,62 @@ pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_d
     output_of(&mut launch)?;
     ensure!(main_pid()? == daemon, "the daemon was started again");
     Ok(())
+}
+
+const OTHERS: &str = "/sys/fs/cgroup/others";
+
+/// The group is not mapper's. Before Linux 6.18, changes of all other groups wait for that memory.
+pub(crate) fn memory_that_others_bind_and_that_cannot_be_moved_holds_up_no_decision() -> Result<()>
+{
+    // What mapper has bound makes it careful.
+    systemctl(&["restart", UNIT])?;
+    let daemon = main_pid()?;
+    fs::create_dir(OTHERS).with_context(|| format!("create {OTHERS}"))?;
+    let nodes = format!("{OTHERS}/cpuset.mems");
+    fs::write(&nodes, "0").with_context(|| format!("write {nodes}"))?;
+    let stays = Application::start("stays", User::Alice, Runtime::Libgomp, &[])?;
+    let ends = Application::start("ends", User::Alice, Runtime::Libgomp, &[])?;
+    let hanging = Hanging::start_in(OTHERS)?;
+    // Until its second thread waits for the lock.
+    std::thread::sleep(Duration::from_secs(3));
+    let binds = std::thread::spawn(move || fs::write(nodes, "1"));
+    let waits = wait_for("the kernel to hold up the memory", || {
+        std::thread::sleep(Duration::from_secs(1));
+        ensure!(!binds.is_finished(), "the memory was moved");
+        Ok(())
+    });
+    waits?;
+    let decisions = || {
+        let decisions = status()?["daemon"]["decisions"].as_u64();
+        decisions.context("status tells no decisions")
+    };
+    let (before, began) = (decisions()?, Instant::now());
+    ends.end(Signal::SIGKILL)?;
+    let all = online_cpus()?;
+    wait_for("the other to have all CPUs", || {
+        let cpus = stays.cpus()?;
+        ensure!(cpus == all, "it has {cpus}");
+        Ok(())
+    })?;
+    wait_for("decisions to go on", || {
+        let now = decisions()?;
+        ensure!(now >= before + 3, "{now} after {before}");
+        Ok(())
+    })?;
+    println!("# CPUs were set after {:?}", began.elapsed());
+    println!("# held up: {}", status()?["daemon"]["held_up"]);
+    ensure!(!binds.is_finished(), "the memory was moved meanwhile");
+    drop(hanging);
+    let bound = binds.join();
+    bound
+        .map_err(|_| anyhow!("the thread that binds memory panicked"))?
+        .context("bind memory")?;
+    wait_for("all changes to be finished", || {
+        ensure!(status()?["daemon"]["held_up"].is_null(), "held up");
+        Ok(())
+    })?;
+    ensure!(main_pid()? == daemon, "the daemon was started again");
+    fs::remove_dir(OTHERS).with_context(|| format!("remove {OTHERS}"))
 }
 
 /// The move of memory that the kernel holds up, within some decisions after an application's arrival.

@@ -6,40 +6,53 @@
 //!
 //! *Memory*: where it follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
 //! is locked while a file system does not answer cannot be moved. Before Linux 6.18, every other change of a cpuset waits
-//! for that as well, after it has taken effect; so does every process that joins a group, with the lock of all groups
-//! held.
+//! for that as well, after it has taken effect, whoever bound that memory; so does every process that joins a group, with
+//! the lock of all groups held.
 //!
-//! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here. If
-//! it does not return soon, that thread is left to wait, and the next change gets another, which was started before: a new
-//! thread would wait, too. A change of a cpuset that is held up is in force, as its file shows. Moves are not tried while they
-//! would be held up. Who asks again for a move that was held up gets its outcome, and no second move.
+//! Therefore a thread of its own makes each move once decisions are taken, and each other change where memory may be on its
+//! way. If it does not return soon, that thread is left to wait, and the next change gets [another](super::spare).
+//!
+//! A move that would be held up is not tried. Who asks again for one that was held up gets its outcome, and no second move.
+//!
+//! A value that is held up, or that no thread can write now, need not be asked for again: it is written when that is
+//! possible, after what was to be written to the same file before, unless a newer one for that file takes its place.
 
+use super::spare::{Job, Spare, Thread};
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
-use crate::procfs::read_small;
-use std::collections::VecDeque;
+use crate::procfs::{read_cpu_list, read_small};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+const IN_USE: Patience = Patience {
+    moves: Duration::from_millis(5),
+    first: Duration::from_millis(100),
+    others: Duration::from_millis(10),
+    in_all: Duration::from_millis(200),
+};
+
 /// Tests on plain files wait however busy the machine is.
+const LONG: Duration = Duration::from_secs(20);
+
 const PATIENCE: Patience = match cfg!(test) {
-    false => Patience {
-        moves: Duration::from_millis(5),
-        first: Duration::from_millis(100),
-        others: Duration::from_millis(10),
-    },
+    false => IN_USE,
     true => Patience {
-        moves: Duration::from_secs(20),
-        first: Duration::from_secs(20),
-        others: Duration::from_secs(20),
+        moves: LONG,
+        first: LONG,
+        others: LONG,
+        in_all: LONG,
     },
 };
+
+/// Within this, values that are held up are waited for no longer than [`Patience::in_all`].
+const SPELL: Duration = Duration::from_secs(1);
 
 /// How long an outcome is kept for who asks for the same change again, and how many.
 const KEPT: Duration = Duration::from_secs(10);
@@ -48,10 +61,8 @@ const MOST_KEPT: usize = 256;
 /// Changes that may be held up at once, each with its thread.
 const MOST: usize = 256;
 
-/// Threads that are kept for what comes.
-const IDLE: usize = 2;
-
-const STACK: usize = 64 << 10;
+/// A thread that has been given a change has surely begun with it after that.
+const BEGUN: Duration = Duration::from_secs(1);
 
 /// The first Linux in which a change waits for its own memory only.
 const WAITS_FOR_ITS_OWN: (u32, u32) = (6, 18);
@@ -65,42 +76,83 @@ pub(super) struct Changes(Arc<Mutex<State>>);
 struct Patience {
     /// Where nothing holds it up, a move takes a tenth of a millisecond.
     moves: Duration,
-    /// For another change.
+    /// For a value.
     first: Duration,
     /// While one is held up already.
     others: Duration,
+    /// For all values in a spell that are held up.
+    in_all: Duration,
+}
+
+/// How long values that are held up were waited for, and since when that counts.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    since: Instant,
+    time: Duration,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Whether decisions wait for moves.
+    /// Whether decisions wait for changes.
     begun: bool,
-    /// Whether changes that are no moves have a thread of their own, too.
-    memory_bound: bool,
+    memory: MemoryOnItsWay,
     patience: Patience,
+    waited: Waited,
     /// Who is woken when a change is finished that was held up.
     waker: Option<Waker>,
-    /// While another change than a move is held up.
+    /// While a value is held up.
     moves: Moves,
-    /// Threads that wait for a change.
-    idle: Vec<SyncSender<Job>>,
+    spare: Spare,
     held: Vec<Held>,
+    /// Values that have not been tried, by their files.
+    due: BTreeMap<PathBuf, Due>,
     /// What came of moves that were held up, oldest first.
     ended: VecDeque<Ended>,
 }
 
+/// Whether a value may wait for memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MemoryOnItsWay {
+    /// There is nowhere to move it, or a change waits for its own only and none was bound here.
+    Never,
+    /// Others may bind some, once decisions are taken.
+    OfOthers,
+    /// Some was bound here, or by an earlier daemon.
+    BoundHere,
+}
+
+/// What is to be changed, kept for as long as that takes.
 #[derive(Debug)]
-struct Held {
+struct Asked {
     change: String,
+    path: PathBuf,
     action: &'static str,
     is_move: bool,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Held {
+    asked: Asked,
     /// Whether moves can be made meanwhile.
     moves: Moves,
-    since: Instant,
     /// Whether the log has it.
     logged: bool,
+    /// Whether somebody is woken when it returns.
+    late: Arc<AtomicBool>,
     outcome: Receiver<io::Result<()>>,
-    thread: SyncSender<Job>,
+    thread: Thread,
+}
+
+struct Due {
+    asked: Asked,
+    make: Make,
+}
+
+impl std::fmt::Debug for Due {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.asked.fmt(f)
+    }
 }
 
 #[derive(Debug)]
@@ -110,7 +162,7 @@ struct Ended {
     outcome: io::Result<()>,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type Make = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// A change: what it is, for messages, and where.
 pub(super) struct Change<'a> {
@@ -120,7 +172,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Whether it changes which groups there are, or which processes are in them.
+    /// Whether it changes which groups there are, or which processes are in them. Others are values.
     fn moves(&self) -> bool {
         let name = self.path.file_name().unwrap_or_default().as_bytes();
         self.action != "write" || name.starts_with(b"cgroup.")
@@ -133,14 +185,6 @@ impl Change<'_> {
         }
     }
 
-    fn waits_for(&self, held: &Held) -> HostError {
-        HostError::HeldUp(
-            self.describe(),
-            held.change.clone(),
-            held.since.elapsed().as_secs(),
-        )
-    }
-
     fn describe(&self) -> String {
         let path = self.path.display();
         match self.action {
@@ -148,34 +192,59 @@ impl Change<'_> {
             action => format!("{action} {path}"),
         }
     }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            change: self.describe(),
+            path: self.path.clone(),
+            action: self.action,
+            is_move: self.moves(),
+            since: Instant::now(),
+        }
+    }
+}
+
+/// What became of a value that may be written later: an error only if it will not be.
+pub(super) fn or_later(written: Result<(), HostError>) -> Result<(), HostError> {
+    match written {
+        Err(HostError::HeldUp(..)) => Ok(()),
+        written => written,
+    }
 }
 
 impl Changes {
     pub(super) fn new() -> Self {
-        Self::where_moves(match kernel() {
+        let moves = match kernel() {
             Some(version) if version >= WAITS_FOR_ITS_OWN => Moves::Go,
             _ => Moves::Wait,
-        })
-    }
-
-    fn where_moves(moves: Moves) -> Self {
+        };
+        let nodes = read_cpu_list(Path::new("/sys/devices/system/node/has_memory"));
+        let memory = match nodes {
+            Ok(nodes) if nodes.len() > 1 && moves == Moves::Wait => MemoryOnItsWay::OfOthers,
+            _ => MemoryOnItsWay::Never,
+        };
         Self(Arc::new(Mutex::new(State {
             begun: false,
-            memory_bound: false,
+            memory,
             patience: PATIENCE,
+            waited: Waited {
+                since: Instant::now(),
+                time: Duration::ZERO,
+            },
             waker: None,
             moves,
-            idle: Vec::new(),
+            spare: Spare::default(),
             held: Vec::new(),
+            due: BTreeMap::new(),
             ended: VecDeque::new(),
         })))
     }
 
-    /// From here on each move has a thread of its own. One more is started, for what comes while a move is held up.
+    /// From here on changes have threads of their own, the first of which are started.
     pub(super) fn decisions_begin(&self) {
         let mut state = self.state();
         state.begun = true;
-        state.start_threads();
+        state.fill();
     }
 
     /// From here on this is woken when a change is finished that was held up.
@@ -185,25 +254,43 @@ impl Changes {
 
     /// From here on each change has a thread of its own.
     pub(super) fn memory_is_bound(&self) {
-        self.state().memory_bound = true;
+        let mut state = self.state();
+        state.memory = MemoryOnItsWay::BoundHere;
+        state.fill();
     }
 
     /// The oldest change that is held up, of those that make moves wait if there are any.
     pub(super) fn held_up(&self) -> Option<HeldUp> {
         let mut state = self.state();
         state.look();
-        state.oldest().map(|held| HeldUp {
-            change: held.change.clone(),
-            lasting: held.since.elapsed(),
-            moves: held.moves,
+        let held = state.oldest().map(|held| (&held.asked, held.moves));
+        let due = state.due.values().map(|due| (&due.asked, Moves::Go));
+        let due = || due.min_by_key(|(asked, _)| asked.since);
+        held.or_else(due).map(|(asked, moves)| HeldUp {
+            change: asked.change.clone(),
+            lasting: asked.since.elapsed(),
+            moves,
         })
+    }
+
+    /// Writes what was due and can be written now.
+    pub(super) fn look(&self) {
+        self.state().look();
+    }
+
+    /// Whether a value would be lost if the daemon ended now.
+    pub(super) fn are_due(&self) -> bool {
+        let mut state = self.state();
+        state.look();
+        let mut held = state.held.iter();
+        !state.due.is_empty() || held.any(|held| held.asked.since.elapsed() < BEGUN)
     }
 
     /// Whether memory is better bound later: the kernel holds up another change than an ordinary move.
     pub(super) fn memory_waits(&self) -> bool {
         let mut state = self.state();
         state.look();
-        let long = |held: &Held| !held.is_move || held.since.elapsed() >= HeldUp::LONG;
+        let long = |held: &Held| !held.asked.is_move || held.asked.since.elapsed() >= HeldUp::LONG;
         state.held.iter().any(long)
     }
 
@@ -212,8 +299,8 @@ impl Changes {
         self.held_up().is_some_and(|held| held.moves == Moves::Wait)
     }
 
-    /// Makes a change, or leaves it to its thread. [`HostError::HeldUp`] if it has not returned, or was not tried: to be
-    /// asked for again.
+    /// Makes a change, or leaves it to its thread. [`HostError::HeldUp`] if it has not returned, or was not tried: a move is
+    /// to be asked for again, a value is written later.
     pub(super) fn make(
         &self,
         change: &Change<'_>,
@@ -221,34 +308,140 @@ impl Changes {
     ) -> Result<(), HostError> {
         let mut state = self.state();
         let is_move = change.moves();
-        let apart = match is_move {
-            true => state.begun || state.memory_bound,
-            false => state.memory_bound,
-        };
-        if !apart {
+        if !state.has_threads_for(is_move) {
             drop(state);
             return make().map_err(|error| change.failed(error));
         }
         state.look();
-        if is_move && let Some(outcome) = state.outcome(&change.describe()) {
-            return outcome.map_err(|error| change.failed(error));
+        if is_move {
+            if let Some(outcome) = state.outcome(&change.describe()) {
+                return outcome.map_err(|error| change.failed(error));
+            }
+            if let Some(held) = state.oldest()
+                && held.moves == Moves::Wait
+            {
+                return Err(state.waits(change));
+            }
+        } else if state.is_held(&change.path) || state.due.contains_key(&change.path) {
+            return Err(state.is_due(change, Box::new(make)));
         }
-        let oldest = state.oldest();
-        if let Some(held) = oldest
-            && (is_move && held.moves == Moves::Wait || state.held.len() >= MOST)
-        {
-            return Err(change.waits_for(held));
-        }
-        let patience = match (is_move, oldest) {
-            (true, _) => state.patience.moves,
-            (false, None) => state.patience.first,
-            (false, Some(_)) => state.patience.others,
+        let patience = state.patience_for(is_move);
+        let began = Instant::now();
+        let thread = state.take_thread().map_err(|error| change.failed(error))?;
+        let Some(thread) = thread else {
+            state.have_waited(is_move, began);
+            return Err(match is_move {
+                true => state.waits(change),
+                false => state.is_due(change, Box::new(make)),
+            });
         };
-        if state.held.is_empty() {
-            state.start_threads();
+        let late = AtomicBool::new(false);
+        let held = state
+            .give(thread, change.asked(), Box::new(make), late)
+            .map_err(|error| change.failed(error))?;
+        let left = patience.saturating_sub(began.elapsed());
+        let in_time = held.outcome.recv_timeout(left).or_else(|error| {
+            held.late.store(true, Ordering::SeqCst);
+            // It may have come before that.
+            held.outcome.try_recv().map_err(|_| error)
+        });
+        match in_time {
+            Ok(outcome) => {
+                state.spare.put(held.thread);
+                outcome.map_err(|error| change.failed(error))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(change.failed(has_ended())),
+            Err(RecvTimeoutError::Timeout) => {
+                state.have_waited(is_move, began);
+                state.held.push(held);
+                let what = change.describe();
+                Err(HostError::HeldUp(what.clone(), what, 0))
+            }
         }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_threads_for(&self, is_move: bool) -> bool {
+        match self.memory {
+            MemoryOnItsWay::BoundHere => true,
+            MemoryOnItsWay::OfOthers => self.begun,
+            MemoryOnItsWay::Never => self.begun && is_move,
+        }
+    }
+
+    /// Of the changes that are held up, those that make moves wait first.
+    fn oldest(&self) -> Option<&Held> {
+        let waits = |held: &&Held| held.moves == Moves::Wait;
+        self.held.iter().find(waits).or_else(|| self.held.first())
+    }
+
+    fn is_held(&self, path: &Path) -> bool {
+        self.held.iter().any(|held| held.asked.path == path)
+    }
+
+    /// Keeps a value to be written later, and no older one for the same file.
+    fn is_due(&mut self, change: &Change<'_>, make: Make) -> HostError {
+        let asked = change.asked();
+        let why = self.waits(change);
+        let path = change.path.clone();
+        self.due.insert(path, Due { asked, make });
+        why
+    }
+
+    /// What a change waits for that is not tried now.
+    fn waits(&self, change: &Change<'_>) -> HostError {
+        let (what, lasting) = match self.oldest() {
+            Some(held) => (held.asked.change.clone(), held.asked.since.elapsed()),
+            None => ("start of a thread".to_owned(), Duration::ZERO),
+        };
+        HostError::HeldUp(change.describe(), what, lasting.as_secs())
+    }
+
+    /// How long a change may take before it counts as held up.
+    fn patience_for(&mut self, is_move: bool) -> Duration {
+        if is_move {
+            return self.patience.moves;
+        }
+        if self.waited.since.elapsed() >= SPELL {
+            self.waited = Waited {
+                since: Instant::now(),
+                time: Duration::ZERO,
+            };
+        }
+        let left = self.patience.in_all.saturating_sub(self.waited.time);
+        match self.held.is_empty() {
+            true => left.min(self.patience.first),
+            false => left.min(self.patience.others),
+        }
+    }
+
+    fn have_waited(&mut self, is_move: bool, since: Instant) {
+        if !is_move {
+            self.waited.time += since.elapsed();
+        }
+    }
+
+    /// What cannot be started is tried again when it is needed.
+    fn fill(&mut self) {
+        let _later = self.spare.fill();
+    }
+
+    fn take_thread(&mut self) -> io::Result<Option<Thread>> {
+        match self.held.len() < MOST {
+            true => self.spare.take(),
+            false => Ok(None),
+        }
+    }
+
+    /// Has a thread make a change.
+    fn give(&self, thread: Thread, asked: Asked, make: Make, late: AtomicBool) -> io::Result<Held> {
         let (done, outcome) = mpsc::sync_channel(1);
-        let (late, waker) = (Arc::new(AtomicBool::new(false)), state.waker.clone());
+        let (late, waker) = (Arc::new(late), self.waker.clone());
         let is_late = Arc::clone(&late);
         let job: Job = Box::new(move || {
             let _nobody_waits = done.send(make());
@@ -258,69 +451,19 @@ impl Changes {
                 waker.wake();
             }
         });
-        let since = Instant::now();
-        let ended = || io::Error::other("the thread that changes groups has ended");
-        let idle = state.idle.pop();
-        let held_move = state.held.iter().find(|held| held.is_move);
-        let thread = match (idle, held_move) {
-            (Some(thread), _) => thread,
-            // To start one would wait for that.
-            (None, Some(held)) => return Err(change.waits_for(held)),
-            (None, None) => start().map_err(|error| change.failed(error))?,
-        };
-        if thread.send(job).is_err() {
-            return Err(change.failed(ended()));
-        }
-        let in_time = outcome.recv_timeout(patience).or_else(|error| {
-            late.store(true, Ordering::SeqCst);
-            // It may have come before that.
-            outcome.try_recv().map_err(|_| error)
-        });
-        match in_time {
-            Ok(outcome) => {
-                state.idle.push(thread);
-                return outcome.map_err(|error| change.failed(error));
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(change.failed(ended())),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let what = change.describe();
-        let moves = match is_move {
+        thread.send(job).map_err(|_| has_ended())?;
+        let moves = match asked.is_move {
             true => Moves::Wait,
-            false => state.moves,
+            false => self.moves,
         };
-        state.held.push(Held {
-            change: what.clone(),
-            action: change.action,
-            is_move,
+        Ok(Held {
+            asked,
             moves,
-            since,
             logged: false,
+            late,
             outcome,
             thread,
-        });
-        Err(HostError::HeldUp(what.clone(), what, 0))
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Of the changes that are held up, those that make moves wait first.
-    fn oldest(&self) -> Option<&Held> {
-        let waits = |held: &&Held| held.moves == Moves::Wait;
-        self.held.iter().find(waits).or_else(|| self.held.first())
-    }
-
-    /// What cannot be started is tried again when it is needed.
-    fn start_threads(&mut self) {
-        while self.idle.len() < IDLE
-            && let Ok(thread) = start()
-        {
-            self.idle.push(thread);
-        }
+        })
     }
 
     /// What came of a move that was held up, once.
@@ -330,10 +473,10 @@ impl State {
         Some(self.ended.remove(place)?.outcome)
     }
 
-    /// Takes the outcome of what has returned.
+    /// Takes the outcome of what has returned, and has written what waited for that.
     fn look(&mut self) {
         for mut held in std::mem::take(&mut self.held) {
-            let (change, took) = (&held.change, held.since.elapsed());
+            let (change, took) = (&held.asked.change, held.asked.since.elapsed());
             let s = took.as_secs_f64();
             let outcome = match held.outcome.try_recv() {
                 Err(TryRecvError::Empty) => {
@@ -359,33 +502,43 @@ impl State {
             }
             // Who asks again for a group to be made or removed sees whether it is there; why it could not be made, only so.
             let is_kept = match &outcome {
-                Ok(()) => held.action == "write",
-                Err(_) => held.action != "remove",
+                Ok(()) => held.asked.action == "write",
+                Err(_) => held.asked.action != "remove",
             };
-            if held.is_move && is_kept {
+            if held.asked.is_move && is_kept {
                 self.ended.push_back(Ended {
-                    change: held.change,
+                    change: held.asked.change,
                     at: Instant::now(),
                     outcome,
                 });
             }
-            self.idle.push(held.thread);
+            self.spare.put(held.thread);
         }
         let most = self.ended.len().saturating_sub(MOST_KEPT);
         self.ended.drain(..most);
-        // Others end.
-        self.idle.truncate(IDLE);
+        self.write_what_is_due();
+    }
+
+    fn write_what_is_due(&mut self) {
+        loop {
+            let is_free = |path: &&PathBuf| !self.is_held(path);
+            let Some(path) = self.due.keys().find(is_free).cloned() else {
+                return;
+            };
+            let Ok(Some(thread)) = self.take_thread() else {
+                return;
+            };
+            if let Some(Due { asked, make }) = self.due.remove(&path)
+                && let Ok(held) = self.give(thread, asked, make, AtomicBool::new(true))
+            {
+                self.held.push(held);
+            }
+        }
     }
 }
 
-/// A thread that makes changes until nobody has any for it.
-fn start() -> io::Result<SyncSender<Job>> {
-    let (sender, jobs) = mpsc::sync_channel::<Job>(1);
-    std::thread::Builder::new()
-        .name("change-groups".to_owned())
-        .stack_size(STACK)
-        .spawn(move || jobs.into_iter().for_each(|job| job()))?;
-    Ok(sender)
+fn has_ended() -> io::Error {
+    io::Error::other("the thread that changes groups has ended")
 }
 
 /// The first two numbers of its version.
@@ -403,28 +556,51 @@ impl Changes {
         self.state().patience.moves = Duration::ZERO;
     }
 
+    /// From here on no thread is started for a change until what is returned is dropped.
+    pub(super) fn starve(&self) -> mpsc::Sender<()> {
+        self.memory_is_bound();
+        self.state().spare.starve()
+    }
+
     /// Has a write held up until what is returned is dropped.
-    pub(super) fn hold_up(&self, file: &str, moves: Moves) -> mpsc::Sender<()> {
+    pub(super) fn hold_up(&self, file: impl Into<PathBuf>, moves: Moves) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
         self.memory_is_bound();
-        self.state().moves = moves;
-        let none = Patience {
-            moves: Duration::ZERO,
-            first: Duration::ZERO,
-            others: Duration::ZERO,
-        };
-        let patience = std::mem::replace(&mut self.state().patience, none);
+        let mut state = self.state();
+        state.moves = moves;
         let change = Change {
             action: "write",
             value: "0",
-            path: PathBuf::from(file),
+            path: file.into(),
         };
-        let late = self.make(&change, move || {
-            let _ = waits.recv();
+        let thread = state.take_thread().unwrap().unwrap();
+        let make = Box::new(move || {
+            let _ended = waits.recv();
             Ok(())
         });
-        assert!(matches!(late, Err(HostError::HeldUp(..))), "{late:?}");
-        self.state().patience = patience;
+        let held = state.give(thread, change.asked(), make, AtomicBool::new(true));
+        state.held.push(held.unwrap());
         end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_values_are_held_up_they_are_not_waited_for_long_in_a_second() {
+        let changes = Changes::new();
+        let mut state = changes.state();
+        state.patience = IN_USE;
+        let mut waited = Duration::ZERO;
+        for _ in 0..MOST {
+            let patience = state.patience_for(false);
+            state.waited.time += patience;
+            waited += patience;
+        }
+        assert_eq!(waited, IN_USE.in_all);
+        state.waited.since = Instant::now().checked_sub(SPELL).unwrap();
+        assert_eq!(state.patience_for(false), IN_USE.first);
     }
 }

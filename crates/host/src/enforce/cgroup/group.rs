@@ -1,5 +1,6 @@
 //! The groups of the applications: where each comes from, what was written to it, and where all of them lie.
 
+use super::apart::or_later;
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
@@ -221,12 +222,12 @@ impl Groups {
                     Memory::Bound => self
                         .root
                         .read(ALL_NODES)
-                        .and_then(|nodes| group.dir.set_mems(nodes.trim_end())),
+                        .and_then(|nodes| or_later(group.dir.set_mems(nodes.trim_end()))),
                 };
                 if group.weight.is_some() {
                     let _ = group.dir.write(WEIGHT, &ORDINARY_WEIGHT.to_string());
                 }
-                give_all(&group.dir, &self.exclusive_cpus()).and(memory)
+                or_later(give_all(&group.dir, &self.exclusive_cpus())).and(memory)
             }
         }
     }

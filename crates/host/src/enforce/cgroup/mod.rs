@@ -30,6 +30,7 @@ mod restoring_tests;
 mod root;
 mod running;
 mod search;
+mod spare;
 mod spreading;
 mod systemd;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use root::find_root;
 pub use running::{RunningGroup, RunningGroups, running_groups, users_in};
 
 use self::adoption::Adoption;
+use self::apart::or_later;
 use self::files::{
     ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
     group_number, groups_below, name_of,
@@ -275,7 +277,7 @@ impl Confine for CgroupEnforcer {
         }
         // Also after an error, which so is logged once.
         group.weight = Some(weight);
-        match group.dir.write(WEIGHT, &weight.to_string()) {
+        match or_later(group.dir.write(WEIGHT, &weight.to_string())) {
             // The controller was not handed down.
             Err(error) if error.errno() == Some(Errno::NOENT) => Ok(()),
             written => written,
@@ -371,6 +373,7 @@ impl Membership for CgroupEnforcer {
     fn refresh(&mut self) -> Result<(), HostError> {
         self.units.begin_interval(&mut self.groups);
         self.groups.left.clear();
+        self.groups.root.changes().look();
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
         self.bind_what_is_due()
@@ -595,7 +598,11 @@ impl Handover for CgroupEnforcer {
 
     fn finish(&mut self) {
         let last = Turn::last();
-        while self.continue_for(&last) == Unfinished::Moving && !last.is_over() {
+        let is_left = |enforcer: &mut Self| {
+            let moves = enforcer.continue_for(&last) == Unfinished::Moving;
+            moves || enforcer.groups.root.changes().are_due()
+        };
+        while is_left(self) && !last.is_over() {
             std::thread::sleep(PAUSE);
         }
     }

@@ -4,6 +4,7 @@
 //! is repeated with growing pauses for a minute, also by the next daemon. What a unit had is forgotten only when it has
 //! it again, has ended, is managed again, or could not be given it for that long, which is logged as an error.
 
+use super::apart::or_later;
 use super::changes;
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};
@@ -194,14 +195,14 @@ impl Units {
                         true => groups.root.read_cpus(ALL_NODES)?,
                         false => place.nodes_before.clone(),
                     };
-                    group.dir.set_mems(&nodes.to_string())?;
+                    or_later(group.dir.set_mems(&nodes.to_string()))?;
                 }
                 // The kernel refuses an empty list while a process is in the group.
                 let before = match place.before.is_empty() {
                     true => possible_cpus()?,
                     false => place.before.clone(),
                 };
-                group.dir.set_cpus(&before)
+                or_later(group.dir.set_cpus(&before))
             }
             Origin::Unit { unit, place } => {
                 if group.memory == Memory::Bound {

@@ -431,20 +431,76 @@ fn moves_wait_for_one_that_is_held_up_whichever_the_kernel() {
     tree.enforcer.admit(&newcomer).unwrap();
 }
 
-#[test]
-fn a_change_for_which_a_thread_would_have_to_be_started_waits_while_a_move_is_held_up() {
+/// A tree in which the kernel holds up a value for a file of the first application.
+fn held_up_at(file: &str) -> (Tree, std::sync::mpsc::Sender<()>) {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
-    let changes = tree.enforcer.groups.root.changes().clone();
-    // Two threads were started before.
-    let held = ["cgroup.procs", "cpuset.mems"].map(|file| changes.hold_up(file, Moves::Go));
-    let cpus = "2-3".parse().unwrap();
-    let refused = tree.enforcer.apply(AppId(1), &cpus).unwrap_err();
+    let changes = tree.enforcer.groups.root.changes();
+    let held = changes.hold_up(tree.path(&of_app(1, file)), Moves::Wait);
+    (tree, held)
+}
+
+fn is_held_up(tree: &mut Tree, app: u64, cpus: &str) {
+    let refused = tree
+        .enforcer
+        .apply(AppId(app), &cpus.parse().unwrap())
+        .unwrap_err();
     assert!(matches!(refused, HostError::HeldUp(..)), "{refused}");
+}
+
+#[test]
+fn of_the_values_for_a_file_that_is_held_up_the_newest_is_written_after_that() {
+    let (mut tree, held) = held_up_at("cpuset.cpus");
+    is_held_up(&mut tree, 1, "2-3");
+    is_held_up(&mut tree, 1, "3");
+    tree.enforcer.refresh().unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "");
+    // Other files are written meanwhile.
+    tree.enforcer.weigh(APP, Weight::new(2.0).unwrap()).unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpu.weight")), "200");
     drop(held);
     until_finished(&tree);
-    tree.apply(1, "2-3");
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "3");
+    // It is not another program's.
+    assert_eq!(tree.set_by_others(), None);
+}
+
+#[test]
+fn what_is_released_while_its_file_is_held_up_has_all_cpus_after_that() {
+    let (mut tree, held) = held_up_at("cpuset.cpus");
+    tree.release(1, Departure::ForGood).unwrap();
+    drop(held);
+    until_finished(&tree);
+    let all = fs::read_to_string(POSSIBLE_CPUS).unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), all.trim_end());
+}
+
+#[test]
+fn a_value_is_written_once_a_thread_for_it_has_been_started() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let starved = tree.enforcer.groups.root.changes().starve();
+    is_held_up(&mut tree, 1, "2-3");
+    let said = tree.enforcer.held_up().unwrap();
+    assert_eq!(said.moves, Moves::Go);
+    assert!(said.change.contains("2-3"), "{}", said.change);
+    drop(starved);
+    until_finished(&tree);
     assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
+}
+
+#[test]
+fn a_daemon_that_ends_waits_for_values_that_are_due() {
+    let (mut tree, held) = held_up_at("cpuset.cpus");
+    tree.release(1, Departure::DaemonStops).unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(held);
+    });
+    tree.enforcer.finish();
+    let all = fs::read_to_string(POSSIBLE_CPUS).unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), all.trim_end());
+    ends.join().unwrap();
 }
 
 #[test]
