@@ -76,6 +76,15 @@ fn a_configuration_that_cannot_be_read_at_once_holds_nobody_up() {
         }
         let decided = daemon.status().daemon.decisions - before;
         let waits = !first.is_finished();
+        let says_so = || {
+            daemon
+                .log()
+                .contains("the configuration is still being read")
+        };
+        while !says_so() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let said_so = says_so();
         // It may be another file by now, so it is read once more for this one.
         let second = scope.spawn(|| daemon.client().reload());
         std::thread::sleep(Duration::from_millis(200));
@@ -89,6 +98,7 @@ fn a_configuration_that_cannot_be_read_at_once_holds_nobody_up() {
         let changed = second.join().unwrap().unwrap().changed;
         assert_eq!(changed, ["interval: 70ms → 90ms"]);
         assert!(waits && decided >= 6, "{waits}, {decided} decisions");
+        assert!(said_so, "{}", daemon.log());
     });
 }
 

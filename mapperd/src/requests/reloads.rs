@@ -5,10 +5,13 @@ use crate::config::args::Args;
 use crate::config::settings::Settings;
 use crate::requests::reload;
 use crate::socket::message::Answer;
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use mapper_model::Topology;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 
 /// What the thread found.
 pub(crate) type Read = anyhow::Result<Settings>;
@@ -20,13 +23,23 @@ type Order = (Args, Topology, oneshot::Sender<Read>);
 #[derive(Debug)]
 pub(crate) struct Reloads {
     thread: mpsc::Sender<Order>,
-    reading: Option<oneshot::Receiver<Read>>,
+    reading: Option<Reading>,
     asked: Vec<oneshot::Sender<Answer>>,
     /// Whether a request came after the reading began. The file may have changed since, so it is read once more.
     again: bool,
     /// Who waits for that.
     next: Vec<oneshot::Sender<Answer>>,
 }
+
+#[derive(Debug)]
+struct Reading {
+    read: oneshot::Receiver<Read>,
+    /// When the log says that it takes long; `None` once it has.
+    late: Option<Instant>,
+}
+
+/// After this the log says that the configuration is still being read.
+const LONG: Duration = Duration::from_secs(5);
 
 /// When the configuration is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +56,11 @@ impl Reloads {
             .name("configuration".to_owned())
             .spawn(move || {
                 for (sources, topology, done) in orders {
-                    let _stopped = done.send(reload::read(sources, &topology));
+                    // The next order finds the thread all the same.
+                    let read = || reload::read(sources, &topology);
+                    let read = catch_unwind(AssertUnwindSafe(read));
+                    let panicked = |_| Err(anyhow!("reading the configuration panicked"));
+                    let _stopped = done.send(read.unwrap_or_else(panicked));
                 }
             })
             .context("start the thread that reads the configuration again")?;
@@ -65,9 +82,22 @@ impl Reloads {
         let Some(reading) = &mut self.reading else {
             return std::future::pending().await;
         };
-        let read = reading.await;
+        let read = loop {
+            let late = reading.late;
+            tokio::select! {
+                read = &mut reading.read => break read,
+                () = until(late) => {
+                    reading.late = None;
+                    tracing::warn!(
+                        "the configuration is still being read after {} s: its file or the server of user names does \
+                         not answer; the previous one is in force",
+                        LONG.as_secs()
+                    );
+                }
+            }
+        };
         self.reading = None;
-        read.unwrap_or_else(|_| anyhow::bail!("the thread that reads the configuration has ended"))
+        read.unwrap_or_else(|_| bail!("the thread that reads the configuration has ended"))
     }
 
     /// Notes the client that waits; a signal has none.
@@ -101,10 +131,20 @@ impl Reloads {
 
     /// Gives the thread the order to read it.
     pub(crate) fn begin(&mut self, settings: &Settings, topology: &Topology) {
-        let (done, reading) = oneshot::channel();
+        let (done, read) = oneshot::channel();
         let order = (settings.sources().clone(), topology.clone(), done);
         // If the thread has ended, that is what comes of it.
         let _ended = self.thread.send(order);
-        self.reading = Some(reading);
+        self.reading = Some(Reading {
+            read,
+            late: Some(Instant::now() + LONG),
+        });
+    }
+}
+
+async fn until(late: Option<Instant>) {
+    match late {
+        Some(late) => sleep_until(late).await,
+        None => std::future::pending().await,
     }
 }
