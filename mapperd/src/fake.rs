@@ -41,6 +41,7 @@ use mapper_model::{AppId, CpuSet, NodeId, Topology, Weight};
 use mapper_pipeline::{Controller, Pacing};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -72,6 +73,10 @@ pub(crate) struct Seen {
     pub(crate) unfinished: Unfinished,
     /// What it takes to admit one.
     pub(crate) admission: Duration,
+    /// What was admitted.
+    pub(crate) admitted: Vec<AppId>,
+    /// A process that ends while it is admitted.
+    pub(crate) ends: Option<Child>,
     /// The kernel holds up moves, which the first of them finds out.
     pub(crate) moves_are_held_up: bool,
     /// How often an adoption is moved in part before all of it is.
@@ -146,9 +151,14 @@ impl Confine for FakeEnforcer {
 impl Membership for FakeEnforcer {
     fn admit(&mut self, newcomer: &Newcomer) -> Result<(), HostError> {
         std::thread::sleep(self.0.borrow().admission);
-        self.0.borrow_mut().make_a_move()?;
-        let nothing = CpuSet::new();
-        self.0.borrow_mut().sets.insert(newcomer.app, nothing);
+        let mut seen = self.0.borrow_mut();
+        seen.make_a_move()?;
+        seen.sets.insert(newcomer.app, CpuSet::new());
+        seen.admitted.push(newcomer.app);
+        if let Some(mut process) = seen.ends.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
         Ok(())
     }
 
@@ -319,6 +329,8 @@ impl FakeMachine {
             looks_are_cut: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
+            admitted: Vec::new(),
+            ends: None,
             moves_are_held_up: false,
             turns_left: 0,
             held_up: false,

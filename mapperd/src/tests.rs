@@ -19,6 +19,7 @@ use mapper_host::enforce::cgroup::RunningGroup;
 use mapper_host::enforce::{Departure, ForeignSet, Unfinished, Writer};
 use mapper_model::{AppId, AppName, CpuSet, Loan, Trigger, Weight};
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{Duration, Instant as Clock};
 use tokio::sync::oneshot;
 
@@ -50,12 +51,8 @@ fn a_set_of_the_operator_stays_and_is_taken_from_the_others() {
     assert_eq!(seen.released, []);
 }
 
-#[test]
-fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_number() {
-    let mut machine = FakeMachine::with_processes_of(0);
-    let mut ended = std::process::Command::new("true").spawn().unwrap();
-    let launch = launch_of(&machine, ended.id());
-    ended.wait().unwrap();
+/// Admits a launch whose process has ended, and says that it was refused and not managed.
+fn is_refused(machine: &mut FakeMachine, launch: Launch) {
     let Daemon {
         registry,
         machine: of_daemon,
@@ -64,7 +61,32 @@ fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_n
     } = &mut machine.daemon;
     assert!(launch::admit(launch, registry, of_daemon, telemetry).is_err());
     assert!(registry.apps.is_empty());
-    assert!(machine.seen.borrow().sets.is_empty());
+}
+
+#[tokio::test]
+async fn a_launch_whose_process_ended_while_it_waited_takes_no_other_process_of_that_number() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let mut ended = Command::new("true").spawn().unwrap();
+    let launch = launch_of(&machine, ended.id());
+    ended.wait().unwrap();
+    is_refused(&mut machine, launch);
+    // Its number may be another's: nothing is done by it, and so nothing has to be undone.
+    let seen = machine.seen.borrow();
+    assert_eq!(seen.admitted, []);
+    assert_eq!(seen.released, []);
+}
+
+#[tokio::test]
+async fn a_launch_whose_process_ends_while_it_is_admitted_is_given_up() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let ends = Command::new("sleep").arg("60").spawn().unwrap();
+    let launch = launch_of(&machine, ends.id());
+    machine.seen.borrow_mut().ends = Some(ends);
+    is_refused(&mut machine, launch);
+    let seen = machine.seen.borrow();
+    let released: Vec<AppId> = seen.released.iter().map(|(app, _)| *app).collect();
+    assert_eq!(released.len(), 1);
+    assert_eq!(released, seen.admitted);
 }
 
 fn launch_of(machine: &FakeMachine, process: u32) -> Launch {

@@ -22,7 +22,11 @@ const DEPTH: usize = 4;
 
 /// Whether a user is root or the one who runs this daemon; either could stop it anyway.
 pub(crate) fn is_privileged(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
+    is_root_or(rustix::process::geteuid().as_raw(), uid)
+}
+
+const fn is_root_or(own: u32, uid: u32) -> bool {
+    uid == 0 || uid == own
 }
 
 /// Subordinate uids and the account of each. Clones share what was read.
@@ -172,6 +176,13 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_and_the_user_of_the_daemon_are_privileged() {
+        let privileged = [0, 1000, 1001].map(|uid| is_root_or(1000, uid));
+        assert_eq!(privileged, [true, true, false]);
+        assert!(is_privileged(rustix::process::geteuid().as_raw()));
+    }
 
     #[test]
     fn subordinate_uids_count_for_the_user_who_has_the_range() {

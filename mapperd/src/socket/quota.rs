@@ -662,6 +662,34 @@ mod tests {
     }
 
     #[test]
+    fn of_users_without_a_running_call_the_one_with_least_debt_has_the_next_turn() {
+        let (quotas, now) = quotas();
+        let users = [0, 1, 2].map(|nth| other_user() + nth);
+        let _held = users.map(|uid| connect(&quotas, uid, now));
+        let mut state = quotas.state();
+        state.turns = 0;
+        let calls: Vec<_> = users
+            .iter()
+            .flat_map(|user| {
+                (0..3)
+                    .map(|_| (*user, state.queue(*user, now)))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        for (user, seconds) in users.into_iter().zip([-2.0, 1.0, -1.0]) {
+            state.user(user, now).0.seconds = seconds;
+        }
+        state.turns = 1;
+        state.grant();
+        let granted = |(user, call): (u32, oneshot::Receiver<()>)| {
+            let mut call = call;
+            call.try_recv().is_ok().then_some(user)
+        };
+        let granted: Vec<u32> = calls.into_iter().filter_map(granted).collect();
+        assert_eq!(granted, [users[1]]);
+    }
+
+    #[test]
     fn nobody_holds_more_bytes_than_a_share_and_half_of_what_is_free() {
         let (quotas, now) = quotas();
         let hold = |uid, bytes| connect(&quotas, uid, now).hold(bytes);

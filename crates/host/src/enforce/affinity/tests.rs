@@ -346,6 +346,13 @@ fn old_masks_are_remembered_once_each_and_only_the_last() {
     }
     assert_eq!(confined.stale.len(), STALE);
     assert_eq!(confined.stale.last(), Some(&CpuSet::first(198)));
+    let mut confined = Confined::default();
+    for cpus in [1, 2].repeat(STALE).into_iter().map(CpuSet::first) {
+        confined.change_to(&cpus);
+    }
+    // The first is that it had none.
+    let old = [0, 2, 1].map(CpuSet::first);
+    assert_eq!(confined.stale, old);
 }
 
 #[test]
