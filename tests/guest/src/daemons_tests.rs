@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -12,8 +13,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime, launch};
-use crate::daemon::{UNIT, main_pid, output_of, property, status, systemctl};
-use crate::kernel::{groups_below, online_cpus, wait_for, wait_long_for};
+use crate::daemon::{UNIT, main_pid, output_of, property, status, status_of, systemctl};
+use crate::drop_in::DropIn;
+use crate::kernel::{group_of, groups_below, online_cpus, wait_for, wait_long_for};
 use crate::users::User;
 
 /// The test in `mapperd/tests/flood.rs`.
@@ -229,60 +231,158 @@ pub(crate) fn a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_d
     Ok(())
 }
 
-const OTHERS: &str = "/sys/fs/cgroup/others";
+/// A group that is not mapper's, and goes with this.
+struct Others;
 
-/// The group is not mapper's. Before Linux 6.18, changes of all other groups wait for that memory.
+impl Others {
+    const PATH: &str = "/sys/fs/cgroup/others";
+
+    /// With a value in one of its files.
+    fn with(file: &str, value: &str) -> Result<Self> {
+        fs::create_dir(Self::PATH).with_context(|| format!("create {}", Self::PATH))?;
+        let others = Self;
+        let file = format!("{}/{file}", Self::PATH);
+        fs::write(&file, value).with_context(|| format!("write {file}"))?;
+        Ok(others)
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        let _ = wait_for("the other group to be empty", || {
+            Ok(fs::remove_dir(Self::PATH)?)
+        });
+    }
+}
+
+/// The kernel waits for the lock of the address space with all cpusets locked: no CPUs are set meanwhile, by nobody.
 pub(crate) fn memory_that_others_bind_and_that_cannot_be_moved_holds_up_no_decision() -> Result<()>
 {
     // What mapper has bound makes it careful.
     systemctl(&["restart", UNIT])?;
     let daemon = main_pid()?;
-    fs::create_dir(OTHERS).with_context(|| format!("create {OTHERS}"))?;
-    let nodes = format!("{OTHERS}/cpuset.mems");
-    fs::write(&nodes, "0").with_context(|| format!("write {nodes}"))?;
+    let _others = Others::with("cpuset.mems", "0")?;
     let stays = Application::start("stays", User::Alice, Runtime::Libgomp, &[])?;
     let ends = Application::start("ends", User::Alice, Runtime::Libgomp, &[])?;
-    let hanging = Hanging::start_in(OTHERS)?;
+    let hanging = Hanging::start_in(Others::PATH)?;
     // Until its second thread waits for the lock.
     std::thread::sleep(Duration::from_secs(3));
-    let binds = std::thread::spawn(move || fs::write(nodes, "1"));
-    let waits = wait_for("the kernel to hold up the memory", || {
-        std::thread::sleep(Duration::from_secs(1));
-        ensure!(!binds.is_finished(), "the memory was moved");
-        Ok(())
-    });
-    waits?;
+    let binds = std::thread::spawn(|| fs::write(format!("{}/cpuset.mems", Others::PATH), "1"));
+    std::thread::sleep(Duration::from_secs(1));
+    ensure!(!binds.is_finished(), "the memory was moved");
     let decisions = || {
         let decisions = status()?["daemon"]["decisions"].as_u64();
         decisions.context("status tells no decisions")
     };
     let (before, began) = (decisions()?, Instant::now());
+    // Its threads end at once, and its CPUs become the other's.
     ends.end(Signal::SIGKILL)?;
+    let held = wait_for("a change to be held up", || {
+        let held = status()?["daemon"]["held_up"]["change"].clone();
+        held.as_str().map(str::to_owned).context("none is")
+    });
+    println!("# after {:?} held up: {}", began.elapsed(), held?);
+    wait_for("decisions to go on", || {
+        let now = decisions()?;
+        ensure!(now >= before + 5, "{now} after {before}");
+        Ok(())
+    })?;
+    ensure!(!binds.is_finished(), "the memory was moved meanwhile");
+    drop(hanging);
+    let bound = binds.join();
+    let bound = bound.map_err(|_| anyhow!("the thread that binds memory panicked"))?;
+    bound.context("bind memory")?;
     let all = online_cpus()?;
     wait_for("the other to have all CPUs", || {
         let cpus = stays.cpus()?;
         ensure!(cpus == all, "it has {cpus}");
-        Ok(())
-    })?;
-    wait_for("decisions to go on", || {
-        let now = decisions()?;
-        ensure!(now >= before + 3, "{now} after {before}");
-        Ok(())
-    })?;
-    println!("# CPUs were set after {:?}", began.elapsed());
-    println!("# held up: {}", status()?["daemon"]["held_up"]);
-    ensure!(!binds.is_finished(), "the memory was moved meanwhile");
-    drop(hanging);
-    let bound = binds.join();
-    bound
-        .map_err(|_| anyhow!("the thread that binds memory panicked"))?
-        .context("bind memory")?;
-    wait_for("all changes to be finished", || {
         ensure!(status()?["daemon"]["held_up"].is_null(), "held up");
         Ok(())
     })?;
     ensure!(main_pid()? == daemon, "the daemon was started again");
-    fs::remove_dir(OTHERS).with_context(|| format!("remove {OTHERS}"))
+    Ok(())
+}
+
+/// A thread that starts programs: where no thread can be started any more, it cannot be started either.
+struct Starts {
+    ask: mpsc::Sender<()>,
+    started: mpsc::Receiver<bool>,
+}
+
+impl Starts {
+    fn new() -> Self {
+        let (ask, asked) = mpsc::channel();
+        let (answer, started) = mpsc::channel();
+        std::thread::spawn(move || {
+            for () in asked {
+                let status = Command::new("true").status();
+                let _ = answer.send(status.is_ok_and(|status| status.success()));
+            }
+        });
+        Self { ask, started }
+    }
+
+    /// Whether programs start and end, after what was done. If not, file systems of users are ended, so that this test can
+    /// end.
+    fn check(&self, done: &str) -> Result<()> {
+        let began = Instant::now();
+        self.ask.send(()).context("ask for a program")?;
+        let started = self.started.recv_timeout(Duration::from_secs(5));
+        if started.is_err() {
+            for connection in groups_below(Path::new("/sys/fs/fuse/connections"))? {
+                fs::write(connection.join("abort"), "1").context("end a file system")?;
+            }
+        }
+        let after = began.elapsed();
+        ensure!(started == Ok(true), "{done}, {started:?} after {after:?}");
+        println!("# {done}, a program was started and had ended after {after:?}");
+        Ok(())
+    }
+}
+
+/// To move it between groups of other CPUs, the kernel waits for its address space with the lock of all groups held, without
+/// which no process of the machine starts or ends.
+pub(crate) fn a_process_whose_address_space_is_locked_is_moved_without_stopping_the_machine()
+-> Result<()> {
+    let _allowed = DropIn::for_adopting()?;
+    let others = Others::with("cpuset.cpus", "0-3")?;
+    let _rival = Application::start("rival", User::Alice, Runtime::Libgomp, &[])?;
+    let starts = Starts::new();
+    let hanging = Hanging::start_in(Others::PATH)?;
+    // Until its second thread waits for the lock.
+    std::thread::sleep(Duration::from_secs(3));
+    starts.check("it hangs")?;
+    let program = hanging.program.as_ref().context("no program")?;
+    let number = program.id().to_string();
+    let mapperctl = |arguments: &[&str]| {
+        let mut command = Command::new("mapperctl");
+        command.args(arguments).spawn().context("start mapperctl")
+    };
+    let mut adopt = mapperctl(&["adopt", "--pid", &number, "--name", "locked"])?;
+    std::thread::sleep(Duration::from_secs(2));
+    starts.check("it was adopted")?;
+    ensure!(adopt.wait()?.success(), "it was not adopted");
+    wait_for("it to have CPUs of its own", || {
+        let cpus = status_of("locked")?["cpus"].clone();
+        ensure!(
+            cpus != "0-3" && cpus != online_cpus()?.to_string(),
+            "{cpus}"
+        );
+        Ok(())
+    })?;
+    let mut release = mapperctl(&["release", "locked"])?;
+    std::thread::sleep(Duration::from_secs(2));
+    starts.check("it was released")?;
+    ensure!(release.wait()?.success(), "it was not released");
+    let group = group_of(program.id())?;
+    ensure!(
+        group == Path::new(Others::PATH),
+        "it is in {}",
+        group.display()
+    );
+    drop(hanging);
+    drop(others);
+    Ok(())
 }
 
 /// The move of memory that the kernel holds up, within some decisions after an application's arrival.

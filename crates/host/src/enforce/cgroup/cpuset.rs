@@ -1,6 +1,7 @@
 //! What is written to a group. cgroups-rs opens files by path; the path of a descriptor (`/proc/self/fd/N`) leads it to
 //! the directory that is open, whatever has become of its name meanwhile.
 
+use super::alike::{Move, Ours, Places};
 use super::group_dir::{GROUP_MODE, GroupDir};
 use crate::HostError;
 use cgroups_rs::CgroupPid;
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 impl GroupDir {
     pub(super) fn set_cpus(&self, cpus: &CpuSet) -> Result<(), HostError> {
@@ -24,16 +26,49 @@ impl GroupDir {
         self.set("cpuset.mems", nodes, CpuSetController::set_mems)
     }
 
-    pub(super) fn add_process(&self, process: u32) -> Result<(), HostError> {
+    /// Moves a process to this group, which is ours.
+    pub(super) fn take_process(&self, places: &Places, process: u32) -> Result<(), HostError> {
         let dir = self.shared();
+        let alike = self.alike(places, process, self.path(), Ours::To(self.shared()));
         self.change("write", "cgroup.procs", &process.to_string(), move || {
-            add(&dir, process)
+            alike.make(|| add(&dir, process))
         })
     }
 
+    /// Moves a process from a group that is ours to this one.
+    pub(super) fn take_back(
+        &self,
+        places: &Places,
+        ours: &Self,
+        process: u32,
+    ) -> Result<(), HostError> {
+        let dir = self.shared();
+        let alike = self.alike(places, process, self.path(), Ours::From(ours.shared()));
+        self.change("write", "cgroup.procs", &process.to_string(), move || {
+            alike.make(|| add(&dir, process))
+        })
+    }
+
+    fn alike(&self, places: &Places, process: u32, to: &Path, ours: Ours) -> Move {
+        Move {
+            places: places.clone(),
+            sets: self.changes().sets().clone(),
+            process,
+            to: to.to_owned(),
+            ours,
+        }
+    }
+
     /// Makes a group with a process in it, or adds the process if the group is there: one change, for which others wait once.
-    pub(super) fn make_with(&self, name: &str, process: u32) -> Result<Self, HostError> {
+    pub(super) fn make_with(
+        &self,
+        places: &Places,
+        name: &str,
+        process: u32,
+    ) -> Result<Self, HostError> {
         let (dir, new) = (self.shared(), name.to_owned());
+        let (places, sets) = (places.clone(), self.changes().sets().clone());
+        let to = self.path().join(name);
         let procs = format!("{name}/cgroup.procs");
         self.change("write", &procs, &process.to_string(), move || {
             match rustix::fs::mkdirat(&dir, &new, GROUP_MODE) {
@@ -41,15 +76,19 @@ impl GroupDir {
                 Err(errno) => return Err(errno.into()),
             }
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            add(
-                &rustix::fs::openat(&dir, &new, flags, Mode::empty())?,
+            let made = Arc::new(rustix::fs::openat(&dir, &new, flags, Mode::empty())?);
+            let alike = Move {
+                places,
+                sets,
                 process,
-            )
+                to,
+                ours: Ours::To(Arc::clone(&made)),
+            };
+            alike.make(|| add(&made, process))
         })?;
         self.beneath(Path::new(name))
     }
 
-    /// What the kernel holds up is in force.
     fn set(
         &self,
         name: &str,
@@ -57,18 +96,9 @@ impl GroupDir {
         set: fn(&CpuSetController, &str) -> Written<()>,
     ) -> Result<(), HostError> {
         let (dir, list) = (self.shared(), value.to_owned());
-        let written = self.change("write", name, value, move || {
+        self.change("write", name, value, move || {
             set(&controller(&dir), &list).map_err(|error| reason(&error))
-        });
-        match written {
-            Err(HostError::HeldUp(..)) if self.shows(name, value) => Ok(()),
-            written => written,
-        }
-    }
-
-    fn shows(&self, name: &str, value: &str) -> bool {
-        let wanted: Option<CpuSet> = value.parse().ok();
-        wanted.is_some() && self.read_cpus(name).ok() == wanted
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The groups of the applications: where each comes from, what was written to it, and where all of them lie.
 
+use super::alike::Places;
 use super::apart::or_later;
+use super::changes;
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
@@ -84,10 +86,15 @@ impl Group {
         }
     }
 
+    /// What is held up may come into force at any time, and is then not another program's.
     pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
-        self.dir.set_cpus(cpus)?;
-        self.written = cpus.clone();
-        Ok(())
+        let set = self.dir.set_cpus(cpus);
+        match &set {
+            Ok(()) => self.written = cpus.clone(),
+            Err(HostError::HeldUp(..)) => changes::expect(self, cpus),
+            Err(_) => {}
+        }
+        set
     }
 
     /// Binds its memory, or does so later if the kernel holds up a change.
@@ -188,6 +195,13 @@ impl Groups {
     pub(super) fn get_mut(&mut self, app: AppId) -> Result<&mut Group, HostError> {
         let unknown = self.unknown(app);
         self.apps.get_mut(&app).ok_or(unknown)
+    }
+
+    pub(super) fn places(&self) -> Places {
+        Places {
+            mount: self.mount.clone(),
+            proc: self.proc.root().to_owned(),
+        }
     }
 
     /// How many threads of an application may be listed now.

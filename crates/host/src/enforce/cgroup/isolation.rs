@@ -1,5 +1,6 @@
 //! The partition of one group: whether it is to be one, whether it is, and the writes that make or end it.
 
+use super::apart::or_later;
 use super::group_dir::GroupDir;
 use crate::HostError;
 use crate::enforce::Standing;
@@ -82,8 +83,8 @@ pub(super) fn enter(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {
 }
 
 pub(super) fn become_member(dir: &GroupDir) -> Result<(), HostError> {
-    dir.write(PARTITION, MEMBER)?;
-    write_list(dir, &CpuSet::new())
+    or_later(dir.write(PARTITION, MEMBER))?;
+    or_later(write_list(dir, &CpuSet::new()))
 }
 
 pub(super) fn write_list(dir: &GroupDir, cpus: &CpuSet) -> Result<(), HostError> {

@@ -13,6 +13,7 @@
 mod adoption;
 #[cfg(test)]
 mod adoption_tests;
+mod alike;
 mod apart;
 mod changes;
 mod cpuset;
@@ -96,6 +97,7 @@ impl CgroupEnforcer {
 
     /// Continues what waits for moves, and returns whether anything is left.
     fn continue_for(&mut self, turn: &Turn) -> Unfinished {
+        self.groups.root.changes().look();
         if !self.groups.root.changes().moves_wait() {
             for mut some in std::mem::take(&mut self.returning) {
                 match some.go_on(&self.groups, turn) {
@@ -236,12 +238,7 @@ impl Confine for CgroupEnforcer {
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
         let group = self.groups.get_mut(app)?;
         let Origin::Unit { unit, .. } = &group.origin else {
-            let set = self.partitions.set(&mut self.groups, app, cpus);
-            if let Err(HostError::HeldUp(..)) = set {
-                // It may come into force at any time, and is then not another program's.
-                changes::expect(self.groups.get_mut(app)?, cpus);
-            }
-            return set;
+            return self.partitions.set(&mut self.groups, app, cpus);
         };
         let unit = unit.clone();
         let Units {
@@ -293,6 +290,9 @@ impl Confine for CgroupEnforcer {
         }
         self.partitions.yield_to_others(&mut self.groups, app);
         let group = self.groups.apps.get(&app)?;
+        // What is still to be written would take that back.
+        let dir = &group.dir;
+        dir.changes().forget(&dir.file("cpuset.cpus"));
         let own = rustix::process::geteuid().as_raw();
         let owner = group.dir.owner_of("cpuset.cpus").ok()?;
         Some(ForeignSet {
@@ -309,7 +309,10 @@ impl Membership for CgroupEnforcer {
         } = *newcomer;
         let name = name_of(app);
         self.groups.begun.remove(&app);
-        let made = self.groups.root.make_with(&name, first_process);
+        let made = self
+            .groups
+            .root
+            .make_with(&self.groups.places(), &name, first_process);
         let dir = made.inspect_err(|error| {
             if let HostError::HeldUp(..) = error {
                 self.groups.begun.insert(app);
@@ -472,7 +475,12 @@ impl Membership for CgroupEnforcer {
                 moving::put_back(&self.groups, &group.dir, homes, &mut stay, &turn)
             }
             (Origin::Launched | Origin::Moved(_), _) => Ok(Moved::All),
-            (Origin::InPlace(_), Departure::ToItsOwner) => return Ok(()),
+            (Origin::InPlace(_), Departure::ToItsOwner) => {
+                for file in ["cpuset.cpus", "cpuset.mems"] {
+                    group.dir.changes().forget(&group.dir.file(file));
+                }
+                return Ok(());
+            }
             (Origin::InPlace(_) | Origin::Unit { .. }, _) => {
                 return match self.units.restore(&self.groups, &group, departure) {
                     Err(error) if error.is_gone() => Ok(()),
@@ -574,7 +582,10 @@ impl Handover for CgroupEnforcer {
     }
 
     fn unfinished(&self) -> Unfinished {
-        if !self.returning.is_empty() || !self.groups.unremoved.is_empty() {
+        if self.groups.root.changes().are_due()
+            || !self.returning.is_empty()
+            || !self.groups.unremoved.is_empty()
+        {
             return Unfinished::Moving;
         }
         match self.units.restoring.is_empty() {
@@ -600,10 +611,13 @@ impl Handover for CgroupEnforcer {
         let last = Turn::last();
         let is_left = |enforcer: &mut Self| {
             let moves = enforcer.continue_for(&last) == Unfinished::Moving;
-            moves || enforcer.groups.root.changes().are_due()
+            moves || enforcer.groups.root.changes().would_be_lost()
         };
         while is_left(self) && !last.is_over() {
             std::thread::sleep(PAUSE);
+        }
+        for change in self.groups.root.changes().due() {
+            tracing::error!("not done, as the kernel holds up what comes before it: {change}");
         }
     }
 

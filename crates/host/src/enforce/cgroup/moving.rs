@@ -135,7 +135,7 @@ fn move_one(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Result
             return Err(anothers(&search.adoptee.target, process, user));
         }
     }
-    match dir.add_process(process.pid) {
+    match dir.take_process(&search.groups.places(), process.pid) {
         Err(error) if error.is_gone() => Ok(()),
         Err(error) => Err(error),
         Ok(()) => check_moved(search, dir, process),
@@ -161,7 +161,7 @@ fn check_moved(search: Search<'_>, dir: &GroupDir, process: &ProcessStat) -> Res
                 match of_parent(groups, dir, &stranger)? {
                     Some(path) => groups
                         .home(&path)?
-                        .write("cgroup.procs", &process.pid.to_string()),
+                        .take_back(&groups.places(), dir, process.pid),
                     None => Ok(()),
                 }
             };
@@ -235,6 +235,7 @@ pub(super) fn put_back(
     stay: &mut BTreeSet<u32>,
     turn: &Turn,
 ) -> Result<Moved, HostError> {
+    let places = groups.places();
     let mut left = turn.processes;
     let mut first_error = None;
     for _ in 0..LOOKS {
@@ -252,7 +253,7 @@ pub(super) fn put_back(
             let home = home_of(groups, dir, homes, pid);
             match groups
                 .home(&home)
-                .and_then(|group| group.write("cgroup.procs", &pid.to_string()))
+                .and_then(|group| group.take_back(&places, dir, pid))
             {
                 Ok(()) => left -= 1,
                 Err(error) if error.errno() == Some(Errno::SRCH) => {}

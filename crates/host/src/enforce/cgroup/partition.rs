@@ -15,6 +15,7 @@
 //!
 //! [cgroup-v2.rst]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
+use super::apart::or_later;
 use super::files::{collect_tasks, give_all, name_of, possible_cpus};
 use super::group::{Group, Groups};
 use super::isolation::{
@@ -215,7 +216,7 @@ impl Partitions {
         // If one of the writes fails, all are repeated.
         self.claimed = self.claimed.union(cpus);
         for group in around {
-            write_list(&group, cpus)?;
+            or_later(write_list(&group, cpus))?;
         }
         self.claimed = cpus.clone();
         Ok(())
@@ -267,7 +268,7 @@ pub(super) fn check(groups: &Groups) -> Result<(), HostError> {
 fn keep_left_over_off(groups: &Groups, exclusive: &CpuSet) {
     for app in &groups.left_over {
         let group = groups.root.beneath(Path::new(&name_of(*app)));
-        if let Err(error) = group.and_then(|group| give_all(&group, exclusive))
+        if let Err(error) = group.and_then(|group| or_later(give_all(&group, exclusive)))
             && !error.is_gone()
         {
             tracing::warn!(app = app.0, "left over: {}", chain(&error));

@@ -41,7 +41,7 @@ struct Starter {
 }
 
 impl Spare {
-    /// Has so many threads started that those kept are there, and does not wait for them.
+    /// Has missing threads started, and does not wait for them.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         let starter = match &mut self.starter {
             Some(starter) => starter,
@@ -56,6 +56,8 @@ impl Spare {
     /// `None` if none is there, and to start one takes long.
     pub(super) fn take(&mut self) -> io::Result<Option<Thread>> {
         if let Some(thread) = self.threads.pop() {
+            // Before what is held up keeps threads from being started.
+            let _later = self.fill();
             return Ok(Some(thread));
         }
         self.fill()?;
@@ -116,7 +118,7 @@ impl Starter {
 fn start() -> io::Result<Thread> {
     let (sender, jobs) = mpsc::sync_channel::<Job>(1);
     spawn("change-groups", move || {
-        jobs.into_iter().for_each(|job| job())
+        jobs.into_iter().for_each(|job| job());
     })?;
     Ok(sender)
 }
