@@ -203,13 +203,12 @@ fn a_log_and_a_service_manager_that_nobody_reads_stop_nothing_and_what_was_lost_
     let mut client = daemon.client();
     let mut refused = running.program.request("refused");
     refused.pid = 1;
-    let slowest = (0..1500).map(|_| {
+    for _ in 0..1500 {
         let started = Instant::now();
         client.launch(refused.clone()).map(|_| ()).unwrap_err();
-        started.elapsed()
-    });
-    let slowest = slowest.max().unwrap();
-    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
     let decisions = daemon.status().daemon.decisions;
     eventually("decisions go on", || {
         daemon.status().daemon.decisions > decisions + 3

@@ -122,11 +122,6 @@ impl ProcFs {
         Self::open_at(root.into(), Numbers::OfADirectory)
     }
 
-    /// The directory itself.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
     fn open_at(root: PathBuf, numbers: Numbers) -> Result<Self, HostError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         match rustix::fs::open(&root, flags, Mode::empty()) {

@@ -32,6 +32,8 @@ impl Daemon {
 
     /// What waits for a move is due, once others have been served for as long as the last turn took.
     pub(super) fn continue_after_move(&mut self) {
+        // Values that waited for what has finished are written.
+        let _held = self.machine.enforcer.held_up();
         let now = Some(Instant::now());
         let Timing {
             gathered,

@@ -153,7 +153,7 @@ pub trait Membership: fmt::Debug {
     /// its part of an interval.
     fn tasks(&mut self, app: AppId) -> Tasks;
 
-    /// The oldest change that the kernel does not finish.
+    /// The oldest change that the kernel does not finish. Changes that waited for one that has finished are made.
     fn held_up(&self) -> Option<HeldUp> {
         None
     }

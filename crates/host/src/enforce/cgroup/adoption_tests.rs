@@ -5,7 +5,7 @@ use super::group::Asked;
 use super::systemd::Outstanding;
 use super::tests::{APP, ROOT, Tree, hold_up_writes_to, of_app, operators, until_finished};
 use super::*;
-use crate::enforce::{AdoptTarget, Moves};
+use crate::enforce::AdoptTarget;
 use std::fs;
 use std::os::unix::fs::chown;
 
@@ -70,7 +70,7 @@ impl Tree {
             let procs = format!("{group}/cgroup.procs");
             tree.write(&procs, &format!("{}{pid}\n", tree.read(&procs)));
         }
-        tree.enforcer.groups.proc = ProcFs::at(tree.path("proc")).unwrap();
+        tree.enforcer.groups.proc = ProcFs::at(tree.path("proc")).unwrap().into();
         tree
     }
 
@@ -339,7 +339,7 @@ fn a_daemon_that_stops_puts_processes_back_once_a_move_is_finished_that_the_kern
     let home = format!("{SERVICE}/cgroup.procs");
     tree.write(&home, "");
     let changes = tree.enforcer.groups.root.changes().clone();
-    let held = changes.hold_up("cgroup.procs", Moves::Wait);
+    let held = changes.hold_up("cgroup.procs");
     tree.release(1, Departure::ForGood).unwrap();
     tree.enforcer.continue_moving();
     assert_eq!(tree.enforcer.unfinished(), Unfinished::Moving);

@@ -1,21 +1,25 @@
-//! Moving processes only between groups that have the same CPUs and memory nodes.
+//! Moving processes between groups that have the same CPUs and memory nodes.
 //!
 //! Where they differ, the kernel adapts the memory policy of a process that is moved (`cpuset_attach`): it waits for the
 //! lock of its address space, and holds the lock of all groups meanwhile, without which no thread of the machine begins or
 //! ends. A thread that waits for a file system may keep an address space locked for ever; not even the server of that file
-//! system can be ended then. Any user can write such a program. So a group of ours gets the sets of the other group before
-//! a process is moved, and neither group's sets change meanwhile. Where they are the same, the kernel leaves that out (Linux
-//! 6.2). Where they cannot be the same, a process is moved once none of its threads is seen to wait for the kernel, which a
-//! program that means harm can feign.
+//! system can be ended then. Any user can write such a program.
+//!
+//! So before a process is moved, a group of ours gets the CPUs of the other one, and neither group's are changed from here
+//! until it has been moved. Where the sets are the same, the kernel leaves the address space alone (Linux 6.2).
+//!
+//! Where they cannot be the same, or on an earlier kernel, a process is not moved while one of its threads is seen to wait
+//! in the kernel all the time. That finds most programs that hang, and not those of a user who hides it. Memory nodes are
+//! not made the same: to change those of a group with processes waits for the same lock.
 
-use super::apart::kernel;
-use crate::procfs::{ProcFs, ProcessStat, read_small};
-use mapper_model::CpuSet;
+use crate::procfs::{ProcFs, read_small};
+use mapper_model::{CpuSet, ThreadId};
 use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +27,7 @@ use std::time::Duration;
 const LEAVES_ALONE: (u32, u32) = (6, 2);
 
 /// How often a process is looked at for threads that wait for the kernel, and how long between.
-const LOOKS: u32 = 20;
+const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(2);
 
 /// Threads that are looked at.
@@ -54,7 +58,7 @@ pub(super) struct Hold {
 }
 
 impl Sets {
-    /// `None` while the sets of this group are compared for a move.
+    /// `None` while the sets of this group, or of one around or below it, are compared for a move.
     pub(super) fn change(&self, group: &Path) -> Option<Hold> {
         self.hold(vec![group.to_owned()], Use::Changed)
     }
@@ -67,7 +71,12 @@ impl Sets {
     fn hold(&self, groups: Vec<PathBuf>, by: Use) -> Option<Hold> {
         let mut in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, others) = in_use.of(by);
-        if groups.iter().any(|group| others.contains(group)) {
+        let is_within =
+            |group: &PathBuf, other: &PathBuf| group.starts_with(other) || other.starts_with(group);
+        if groups
+            .iter()
+            .any(|group| others.iter().any(|other| is_within(group, other)))
+        {
             return None;
         }
         own.extend_from_slice(&groups);
@@ -104,11 +113,10 @@ impl Drop for Hold {
 pub(super) struct Places {
     /// Where the control groups are mounted.
     pub(super) mount: PathBuf,
-    /// Where the processes are: `/proc`.
-    pub(super) proc: PathBuf,
+    pub(super) proc: Arc<ProcFs>,
 }
 
-/// A move of one process. One of the two groups is ours, and has its sets changed.
+/// A move of one process. One of the two groups is ours, and has its CPUs changed.
 #[derive(Debug)]
 pub(super) struct Move {
     pub(super) places: Places,
@@ -119,13 +127,13 @@ pub(super) struct Move {
     pub(super) ours: Ours,
 }
 
-/// The group whose sets are changed.
+/// The group whose CPUs are changed.
 #[derive(Debug)]
 pub(super) enum Ours {
     /// The one that it goes to.
     To(Arc<OwnedFd>),
-    /// The one that it comes from.
-    From(Arc<OwnedFd>),
+    /// The one that it comes from, if it is still there.
+    From(Arc<OwnedFd>, PathBuf),
 }
 
 /// The CPUs and memory nodes that the processes of a group have.
@@ -142,12 +150,12 @@ impl Move {
     /// Those of `make`; [`ErrorKind::WouldBlock`] while the sets of one of the groups are being changed;
     /// [`ErrorKind::ResourceBusy`] if the groups cannot be alike and a thread of the process waits for the kernel.
     pub(super) fn make(&self, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let proc = ProcFs::at(&self.places.proc).map_err(io::Error::other)?;
-        // The kernel says of one that has ended that there is none.
-        let Ok(from) = proc.cgroup(self.process) else {
-            return make();
+        let from = match self.places.proc.cgroup(self.process) {
+            Ok(from) => self.places.mount.join(from.trim_start_matches('/')),
+            // The kernel says so, too.
+            Err(error) if error.is_gone() => return make(),
+            Err(error) => return Err(io::Error::other(error)),
         };
-        let from = self.places.mount.join(from.trim_start_matches('/'));
         if from == self.to {
             return make();
         }
@@ -155,22 +163,30 @@ impl Move {
             return Err(ErrorKind::WouldBlock.into());
         };
         let are_alike = || Some(self.in_force(&from)? == self.in_force(&self.to)?);
-        if are_alike() != Some(true) {
-            self.adapt(&from)?;
+        let was_alike = are_alike() == Some(true);
+        if !was_alike {
+            self.adapt(&from);
         }
-        let leaves_alone = kernel().is_none_or(|version| version >= LEAVES_ALONE);
-        if !leaves_alone || are_alike() != Some(true) {
-            self.wait_for_threads(&proc)?;
+        let leaves_alone = kernel().is_some_and(|version| version >= LEAVES_ALONE);
+        if !leaves_alone || !was_alike && are_alike() != Some(true) {
+            self.check_threads()?;
         }
-        make()
+        let made = make();
+        if !was_alike && let Ours::To(dir) = &self.ours {
+            self.widen(dir);
+        }
+        made
     }
 
-    /// `None` without the cpuset controller.
+    /// `None` without the cpuset controller, or for a group outside the mount.
     fn in_force(&self, group: &Path) -> Option<InForce> {
+        if group.components().any(|part| part == Component::ParentDir) {
+            return None;
+        }
         let groups = group.ancestors();
-        let below = groups.take_while(|group| group.starts_with(&self.places.mount));
+        let mut below = groups.take_while(|group| group.starts_with(&self.places.mount));
         let read = |file: PathBuf| read_small(&file).ok()?.parse().ok();
-        below.into_iter().find_map(|group| {
+        below.find_map(|group| {
             Some(InForce {
                 cpus: read(group.join("cpuset.cpus.effective"))?,
                 nodes: read(group.join("cpuset.mems.effective"))?,
@@ -178,56 +194,79 @@ impl Move {
         })
     }
 
-    /// Gives ours the sets of the other group. What the kernel refuses shows in what is in force.
-    fn adapt(&self, from: &Path) -> io::Result<()> {
-        let (ours, mine, theirs) = match &self.ours {
-            Ours::To(dir) => (dir, self.to.as_path(), from),
-            Ours::From(dir) => (dir, from, self.to.as_path()),
+    /// Gives ours the CPUs of the other group. What the kernel refuses shows in what is in force.
+    fn adapt(&self, from: &Path) {
+        let (ours, other) = match &self.ours {
+            Ours::To(dir) => (dir, from),
+            Ours::From(dir, path) if path == from => (dir, self.to.as_path()),
+            Ours::From(..) => return,
         };
-        let (Some(mine), Some(theirs)) = (self.in_force(mine), self.in_force(theirs)) else {
-            return Ok(());
-        };
-        if mine.nodes != theirs.nodes {
-            write(ours, "cpuset.mems", &theirs.nodes)?;
+        // CPUs that are another's alone are written to no other group: that would end its partition.
+        let partition = read_small(&other.join("cpuset.cpus.partition"));
+        if partition.is_ok_and(|partition| partition.trim() != "member") {
+            return;
         }
-        if mine.cpus != theirs.cpus {
-            write(ours, "cpuset.cpus", &theirs.cpus)?;
+        if let Some(other) = self.in_force(other) {
+            let _shows = write(ours, "cpuset.cpus", &other.cpus);
         }
-        Ok(())
     }
 
-    fn wait_for_threads(&self, proc: &ProcFs) -> io::Result<()> {
+    /// Gives ours the CPUs of the group around it again: the first decision about it is still to come.
+    fn widen(&self, ours: &OwnedFd) {
+        let around = self.to.parent().and_then(|around| self.in_force(around));
+        if let Some(around) = around
+            && let Err(error) = write(ours, "cpuset.cpus", &around.cpus)
+        {
+            let group = self.to.display();
+            tracing::warn!(
+                "{group} keeps the CPUs of the group that its process came from: {error}"
+            );
+        }
+    }
+
+    fn check_threads(&self) -> io::Result<()> {
+        let proc = &self.places.proc;
+        let mut waiting: Option<BTreeSet<ThreadId>> = None;
         for _ in 0..LOOKS {
-            let threads = proc
-                .threads_from(self.process, 0, THREADS)
-                .unwrap_or_default();
-            let stats = threads.into_iter().map(|thread| proc.thread_stat(thread));
-            let waits = |stat: ProcessStat| stat.state == 'D';
-            if !stats.flatten().any(waits) {
+            let threads = match &waiting {
+                None => proc.threads_from(self.process, 0, THREADS),
+                Some(waiting) => Ok(waiting.iter().copied().collect()),
+            };
+            let threads = threads.map_err(io::Error::other)?.into_iter();
+            let waits = |thread: &ThreadId| {
+                let stat = proc.thread_stat(*thread);
+                stat.is_ok_and(|stat| stat.state == 'D')
+            };
+            let still: BTreeSet<ThreadId> = threads.filter(waits).collect();
+            if still.is_empty() {
                 return Ok(());
             }
+            waiting = Some(still);
             std::thread::sleep(BETWEEN);
         }
         let why = format!(
-            "a thread of process {} waits for the kernel (state D), and its group has other CPUs or memory nodes than the \
-             one that it is to be moved to: while its address space is locked, that would stop all processes of this machine",
+            "a thread of process {} waits in the kernel (state D), and may keep its address space locked: to move the \
+             process between groups of other CPUs or memory nodes, or before Linux 6.2, could stop all processes",
             self.process
         );
         Err(io::Error::new(ErrorKind::ResourceBusy, why))
     }
 }
 
-/// What the kernel refuses is left as it was.
 fn write(dir: &OwnedFd, file: &str, set: &CpuSet) -> io::Result<()> {
     let flags = match cfg!(test) {
         false => OFlags::WRONLY,
         true => OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC,
     };
     let file = rustix::fs::openat(dir, file, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
-    match File::from(file).write_all(set.to_string().as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::InvalidInput => Err(error),
-        _ => Ok(()),
-    }
+    File::from(file).write_all(set.to_string().as_bytes())
+}
+
+/// The first two numbers of its version.
+fn kernel() -> Option<(u32, u32)> {
+    let release = read_small(Path::new("/proc/sys/kernel/osrelease")).ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -271,7 +310,7 @@ mod tests {
             Move {
                 places: Places {
                     mount: self.0.path().to_owned(),
-                    proc: self.path("proc"),
+                    proc: Arc::new(ProcFs::at(self.path("proc")).unwrap()),
                 },
                 sets: sets.clone(),
                 process: PROCESS,
@@ -295,32 +334,50 @@ mod tests {
     fn a_process_is_moved_between_groups_of_the_same_sets_whatever_it_does() {
         let tree = Tree::new('D', [("0-3\n", "0-1\n"), ("0-3\n", "0-1\n")]);
         // Before Linux 6.2 the kernel adapts its memory policy all the same.
-        if kernel().unwrap() >= LEAVES_ALONE {
-            assert!(tree.moves().unwrap());
-        }
+        let leaves_alone = kernel().unwrap() >= LEAVES_ALONE;
+        assert_eq!(tree.moves().is_ok_and(|moved| moved), leaves_alone);
         assert_eq!(tree.written("ours/cpuset.cpus"), None);
-        assert_eq!(tree.written("ours/cpuset.mems"), None);
     }
 
     #[test]
-    fn a_group_of_ours_gets_the_sets_of_the_one_that_a_process_comes_from() {
-        let tree = Tree::new('S', [("4-7\n", "1\n"), ("0-7\n", "0-1\n")]);
+    fn a_group_of_ours_has_the_cpus_of_the_other_one_while_a_process_is_moved() {
+        let tree = Tree::new('S', [("4-7\n", "0\n"), ("0-7\n", "0\n")]);
+        let written = || tree.written("ours/cpuset.cpus").unwrap();
+        let made = tree.a_move(&Sets::default()).make(|| {
+            assert_eq!(written(), "4-7");
+            Ok(())
+        });
+        made.unwrap();
+        // Of the group around it, which has none here: its own stay.
+        assert_eq!(written(), "4-7");
+        tree.write("cpuset.cpus.effective", "0-7\n");
+        tree.write("cpuset.mems.effective", "0\n");
         assert!(tree.moves().unwrap());
-        assert_eq!(tree.written("ours/cpuset.cpus").unwrap(), "4-7");
-        assert_eq!(tree.written("ours/cpuset.mems").unwrap(), "1");
+        assert_eq!(written(), "0-7");
     }
 
     #[test]
-    fn a_process_that_waits_for_the_kernel_is_not_moved_between_groups_that_cannot_be_alike() {
+    fn the_cpus_of_a_partition_are_written_to_no_other_group() {
+        let tree = Tree::new('S', [("4-7\n", "0\n"), ("0-3\n", "0\n")]);
+        tree.write("theirs/cpuset.cpus.partition", "isolated\n");
+        assert!(tree.moves().unwrap());
+        assert_eq!(tree.written("ours/cpuset.cpus"), None);
+    }
+
+    #[test]
+    fn a_process_that_waits_in_the_kernel_is_not_moved_between_groups_that_cannot_be_alike() {
         // What is in force does not follow what is written here.
         let tree = Tree::new('D', [("4-7\n", "0\n"), ("0-3\n", "0\n")]);
-        let refused = tree.moves().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
-        let says = refused.to_string();
-        assert!(says.contains("process 77 waits for the kernel"), "{says}");
-        // Nor if it is not known which sets a group has.
+        let is_refused = || {
+            let refused = tree.moves().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
+            let says = refused.to_string();
+            assert!(says.contains("process 77 waits in the kernel"), "{says}");
+        };
+        is_refused();
+        // Nor if it is not known which CPUs a group has.
         fs::remove_dir_all(tree.path("theirs")).unwrap();
-        assert!(tree.moves().is_err());
+        is_refused();
     }
 
     #[test]
@@ -331,7 +388,7 @@ mod tests {
         let can_change = |group: &Path| sets.change(group).is_some();
         let made = tree.a_move(&sets).make(|| {
             assert!(!can_change(&theirs) && !can_change(&ours));
-            assert!(can_change(&tree.path("another")));
+            assert!(!can_change(&ours.join("below")) && can_change(&tree.path("another")));
             Ok(())
         });
         made.unwrap();

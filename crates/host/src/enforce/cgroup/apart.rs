@@ -5,9 +5,9 @@
 //! if one of them gets no CPU there.
 //!
 //! *Memory*: where it follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
-//! is locked while a file system does not answer cannot be moved. Before Linux 6.18, every other change of a cpuset waits
-//! for that as well, after it has taken effect, whoever bound that memory; so does every process that joins a group, with
-//! the lock of all groups held.
+//! is locked while a file system does not answer cannot be moved. Every other change of a cpuset may wait for that as well,
+//! whoever bound that memory: after it has taken effect (before Linux 6.18), or before, if the kernel waits for the lock of
+//! that address space. So does every process that joins a group, with the lock of all groups held.
 //!
 //! Therefore a thread of its own makes each move once decisions are taken, and each other change where memory may be on its
 //! way. If it does not return soon, that thread is left to wait, and the next change gets [another](super::spare).
@@ -19,16 +19,14 @@
 //! order, and of those that wait for one that is not in force yet only the newest is kept.
 
 use super::alike::{Hold, Sets};
+use super::asked::{Asked, Change};
 use super::spare::{Job, Spare, Thread};
 use crate::HostError;
 use crate::enforce::{HeldUp, Moves};
-use crate::procfs::{read_cpu_list, read_small};
-use mapper_model::CpuSet;
-use rustix::io::Errno;
+use crate::procfs::read_cpu_list;
 use std::collections::VecDeque;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,9 +68,6 @@ const MOST: usize = 256;
 /// Of these for one file.
 const MOST_OF_ONE: usize = 4;
 
-/// The first Linux in which a change waits for its own memory only.
-const WAITS_FOR_ITS_OWN: (u32, u32) = (6, 18);
-
 /// Makes changes, and knows which are held up. Clones share that.
 #[derive(Clone, Debug)]
 pub(super) struct Changes {
@@ -111,8 +106,6 @@ struct State {
     waited: Waited,
     /// Who is woken when a change is finished that was held up.
     waker: Option<Waker>,
-    /// Whether moves can be made while a value of a cpuset is held up.
-    moves: Moves,
     /// Those of the groups between which processes are moved stay as they are.
     sets: Sets,
     spare: Spare,
@@ -132,17 +125,6 @@ enum MemoryOnItsWay {
     OfOthers,
     /// Some was bound here, or by an earlier daemon.
     BoundHere,
-}
-
-/// What is to be changed, kept for as long as that takes.
-#[derive(Debug)]
-struct Asked {
-    change: String,
-    path: PathBuf,
-    action: &'static str,
-    value: String,
-    is_move: bool,
-    since: Instant,
 }
 
 #[derive(Debug)]
@@ -184,91 +166,8 @@ struct Ended {
 
 type Make = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
-/// A change: what it is, for messages, and where.
-pub(super) struct Change<'a> {
-    pub(super) action: &'static str,
-    pub(super) value: &'a str,
-    pub(super) path: PathBuf,
-}
-
-impl Change<'_> {
-    /// Whether it changes which groups there are, or which processes are in them. Others are values.
-    fn moves(&self) -> bool {
-        let name = self.path.file_name().unwrap_or_default().as_bytes();
-        self.action != "write" || name.starts_with(b"cgroup.")
-    }
-
-    fn failed(&self, error: io::Error) -> HostError {
-        match self.action {
-            // See `alike`.
-            _ if error.kind() == io::ErrorKind::WouldBlock => {
-                let others = "a change of the CPUs of its group".to_owned();
-                HostError::HeldUp(self.describe(), others, 0)
-            }
-            "write" => HostError::write(self.value, &self.path, error),
-            action => HostError::file(action, &self.path, error),
-        }
-    }
-
-    fn describe(&self) -> String {
-        let path = self.path.display();
-        match self.action {
-            "write" => format!("write {:?} to {path}", self.value),
-            action => format!("{action} {path}"),
-        }
-    }
-
-    fn asked(&self) -> Asked {
-        Asked {
-            change: self.describe(),
-            path: self.path.clone(),
-            action: self.action,
-            value: self.value.to_owned(),
-            is_move: self.moves(),
-            since: Instant::now(),
-        }
-    }
-}
-
-impl Asked {
-    fn is_of_cpuset(&self) -> bool {
-        let name = self.path.file_name().unwrap_or_default().as_bytes();
-        name.starts_with(b"cpuset.")
-    }
-
-    /// Whether its file shows the value.
-    fn is_in_force(&self) -> bool {
-        let Ok(shown) = read_small(&self.path) else {
-            return false;
-        };
-        let (shown, value) = (shown.trim(), self.value.trim());
-        let same_set = || Some(shown.parse::<CpuSet>().ok()? == value.parse().ok()?);
-        shown == value || same_set() == Some(true)
-    }
-
-    /// What the kernel says of a group that has been removed.
-    fn is_gone(error: &io::Error) -> bool {
-        matches!(
-            Errno::from_io_error(error),
-            Some(Errno::NOENT | Errno::NODEV)
-        )
-    }
-}
-
-/// What became of a value that may be written later: an error only if it will not be.
-pub(super) fn or_later(written: Result<(), HostError>) -> Result<(), HostError> {
-    match written {
-        Err(HostError::HeldUp(..)) => Ok(()),
-        written => written,
-    }
-}
-
 impl Changes {
     pub(super) fn new() -> Self {
-        let moves = match kernel() {
-            Some(version) if version >= WAITS_FOR_ITS_OWN => Moves::Go,
-            _ => Moves::Wait,
-        };
         // The kernel waits for the lock of an address space, too, with all cpusets locked.
         let nodes = read_cpu_list(Path::new("/sys/devices/system/node/has_memory"));
         let memory = match nodes {
@@ -285,7 +184,6 @@ impl Changes {
                 time: Duration::ZERO,
             },
             waker: None,
-            moves,
             sets: sets.clone(),
             spare: Spare::default(),
             held: Vec::new(),
@@ -339,11 +237,6 @@ impl Changes {
         self.state().look();
     }
 
-    /// Whether values have not been tried.
-    pub(super) fn are_due(&self) -> bool {
-        !self.state().due.is_empty()
-    }
-
     /// Whether a change would be lost if the daemon ended now.
     pub(super) fn would_be_lost(&self) -> bool {
         let mut state = self.state();
@@ -388,14 +281,11 @@ impl Changes {
         let is_move = change.moves();
         state.look();
         let group = change.path.parent().unwrap_or(&change.path);
-        let held = match is_move {
-            true => None,
-            false => Some(self.sets.change(group)),
-        };
+        let held = change.is_of_cpuset().then(|| self.sets.change(group));
         match &held {
             // A process is being moved between this group and another.
             Some(None) => return Err(state.is_due(change, Box::new(make))),
-            Some(Some(_)) if state.awaits(&change.path) => {
+            _ if !is_move && state.awaits(&change.path) => {
                 return Err(state.is_due(change, Box::new(make)));
             }
             _ => {}
@@ -571,9 +461,8 @@ impl State {
             }
         });
         thread.send(job).map_err(|_| has_ended())?;
-        let moves = match asked.is_move {
+        let moves = match asked.is_move || asked.is_of_cpuset() {
             true => Moves::Wait,
-            false if asked.is_of_cpuset() => self.moves,
             false => Moves::Go,
         };
         Ok(Held {
@@ -613,7 +502,9 @@ impl State {
                 }
                 Ok(outcome) => outcome,
             };
+            let is_tried_again = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
             match &outcome {
+                Err(error) if is_tried_again(error) => {}
                 Err(error) if !held.asked.is_move && Asked::is_gone(error) => {}
                 Err(error) => tracing::warn!(
                     "a change failed that was held up for {s:.1} s: {change}: {error}"
@@ -626,7 +517,7 @@ impl State {
             // Who asks again for a group to be made or removed sees whether it is there; why it could not be made, only so.
             let is_kept = match &outcome {
                 Ok(()) => held.asked.action == "write",
-                Err(_) => held.asked.action != "remove",
+                Err(error) => held.asked.action != "remove" && !is_tried_again(error),
             };
             if held.asked.is_move && is_kept {
                 self.ended.push_back(Ended {
@@ -646,19 +537,16 @@ impl State {
         let mut place = 0;
         while let Some(Due { asked, .. }) = self.due.get(place) {
             let group = asked.path.parent().unwrap_or(&asked.path);
-            let Some(sets) = self
-                .sets
-                .change(group)
-                .filter(|_| !self.is_occupied(&asked.path))
-            else {
+            let sets = asked.is_of_cpuset().then(|| self.sets.change(group));
+            if matches!(sets, Some(None)) || self.is_occupied(&asked.path) {
                 place += 1;
                 continue;
-            };
+            }
             let Ok(Some(thread)) = self.take_thread() else {
                 return;
             };
             let Due { asked, make } = self.due.remove(place);
-            match self.give(thread, asked, make, Some(sets)) {
+            match self.give(thread, asked, make, sets.flatten()) {
                 Ok(held) => {
                     held.progress.is_late.store(true, Ordering::SeqCst);
                     self.held.push(held);
@@ -671,13 +559,6 @@ impl State {
 
 fn has_ended() -> io::Error {
     io::Error::other("the thread that changes groups has ended")
-}
-
-/// The first two numbers of its version.
-pub(super) fn kernel() -> Option<(u32, u32)> {
-    let release = read_small(Path::new("/proc/sys/kernel/osrelease")).ok()?;
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -695,11 +576,10 @@ impl Changes {
     }
 
     /// Has a write held up until what is returned is dropped.
-    pub(super) fn hold_up(&self, file: impl Into<PathBuf>, moves: Moves) -> mpsc::Sender<()> {
+    pub(super) fn hold_up(&self, file: impl Into<std::path::PathBuf>) -> mpsc::Sender<()> {
         let (end, waits) = mpsc::channel::<()>();
         self.memory_is_bound();
         let mut state = self.state();
-        state.moves = moves;
         let change = Change {
             action: "write",
             value: "0",

@@ -43,7 +43,12 @@ impl GroupDir {
         process: u32,
     ) -> Result<(), HostError> {
         let dir = self.shared();
-        let alike = self.alike(places, process, self.path(), Ours::From(ours.shared()));
+        let alike = self.alike(
+            places,
+            process,
+            self.path(),
+            Ours::From(ours.shared(), ours.path().to_owned()),
+        );
         self.change("write", "cgroup.procs", &process.to_string(), move || {
             alike.make(|| add(&dir, process))
         })

@@ -1,7 +1,7 @@
 //! The groups of the applications: where each comes from, what was written to it, and where all of them lie.
 
 use super::alike::Places;
-use super::apart::or_later;
+use super::asked::or_later;
 use super::changes;
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Groups {
     pub(super) root: GroupDir,
     pub(super) mount: PathBuf,
-    pub(super) proc: ProcFs,
+    pub(super) proc: Arc<ProcFs>,
     pub(super) init: Init,
     pub(super) apps: BTreeMap<AppId, Group>,
     /// Groups for which the kernel holds up a move: to be asked for again, or given up.
@@ -200,7 +201,7 @@ impl Groups {
     pub(super) fn places(&self) -> Places {
         Places {
             mount: self.mount.clone(),
-            proc: self.proc.root().to_owned(),
+            proc: Arc::clone(&self.proc),
         }
     }
 

@@ -5,7 +5,8 @@
 //! part by part), without following links, and its files relative to that descriptor. A group that was made anew under
 //! the same name is another one, and is not written to.
 
-use super::apart::{Change, Changes};
+use super::apart::Changes;
+use super::asked::Change;
 use crate::HostError;
 use mapper_model::CpuSet;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};

@@ -1,6 +1,6 @@
 //! The partition of one group: whether it is to be one, whether it is, and the writes that make or end it.
 
-use super::apart::or_later;
+use super::asked::or_later;
 use super::group_dir::GroupDir;
 use crate::HostError;
 use crate::enforce::Standing;

@@ -15,6 +15,7 @@ mod adoption;
 mod adoption_tests;
 mod alike;
 mod apart;
+mod asked;
 mod changes;
 mod cpuset;
 mod files;
@@ -43,7 +44,7 @@ pub use root::find_root;
 pub use running::{RunningGroup, RunningGroups, running_groups, users_in};
 
 use self::adoption::Adoption;
-use self::apart::or_later;
+use self::asked::or_later;
 use self::files::{
     ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
     group_number, groups_below, name_of,
@@ -69,6 +70,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -165,7 +167,7 @@ impl CgroupEnforcer {
         let mut groups = Groups {
             root,
             mount: mount.to_owned(),
-            proc: ProcFs::system()?,
+            proc: Arc::new(ProcFs::system()?),
             init,
             apps: BTreeMap::new(),
             begun: BTreeSet::new(),
@@ -320,12 +322,14 @@ impl Membership for CgroupEnforcer {
                 self.groups.leave_over(app);
             }
         })?;
+        let written = dir.read_cpus("cpuset.cpus").unwrap_or_default();
         self.groups.apps.insert(
             newcomer.app,
             Group {
                 account: newcomer.account,
                 weight: Some(ORDINARY_WEIGHT),
-                ..Group::new(dir, Origin::Launched, CpuSet::new())
+                // Those of the group that it comes from, if they had to be the same.
+                ..Group::new(dir, Origin::Launched, written)
             },
         );
         Ok(())
@@ -582,10 +586,7 @@ impl Handover for CgroupEnforcer {
     }
 
     fn unfinished(&self) -> Unfinished {
-        if self.groups.root.changes().are_due()
-            || !self.returning.is_empty()
-            || !self.groups.unremoved.is_empty()
-        {
+        if !self.returning.is_empty() || !self.groups.unremoved.is_empty() {
             return Unfinished::Moving;
         }
         match self.units.restoring.is_empty() {

@@ -2,7 +2,8 @@
 //! checked before it is moved and afterwards, and all until none is left. What has more processes than can be moved
 //! without others waiting comes in several turns, and goes back so ([`Returning`]).
 
-use super::files::{collect_some, name_of};
+use super::asked::or_later;
+use super::files::{collect_some, give_all, name_of};
 use super::group::{Group, Groups, Homes, Origin};
 use super::group_dir::GroupDir;
 use super::search::{Identity, Search, anothers, refused};
@@ -53,6 +54,8 @@ pub(super) fn gather(
         }
         return moved;
     }
+    // Those of the groups that processes came from, if they had to be the same.
+    group.written = group.dir.read_cpus("cpuset.cpus").unwrap_or_default();
     groups.apps.insert(adoptee.app, group);
     moved
 }
@@ -222,7 +225,15 @@ impl Returning {
     /// Returns whether some are left. Errors are logged, and repeated by nobody.
     pub(super) fn go_on(&mut self, groups: &Groups, turn: &Turn) -> bool {
         let moved = put_back(groups, &self.dir, &self.homes, &mut self.stay, turn);
-        matches!(moved, Ok(Moved::Part)) && Instant::now() < self.until
+        let are_left = matches!(moved, Ok(Moved::Part)) && Instant::now() < self.until;
+        // What stays has all CPUs, which were changed for the others.
+        if !are_left
+            && let Err(error) = or_later(give_all(&self.dir, &groups.exclusive_cpus()))
+            && !error.is_gone()
+        {
+            tracing::warn!(app = self.app.0, "left over: {}", crate::chain(&error));
+        }
+        are_left
     }
 }
 

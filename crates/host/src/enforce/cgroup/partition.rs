@@ -15,7 +15,7 @@
 //!
 //! [cgroup-v2.rst]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
-use super::apart::or_later;
+use super::asked::or_later;
 use super::files::{collect_tasks, give_all, name_of, possible_cpus};
 use super::group::{Group, Groups};
 use super::isolation::{
@@ -213,12 +213,18 @@ impl Partitions {
         if cpus.is_subset(&self.claimed) {
             around.reverse();
         }
-        // If one of the writes fails, all are repeated.
+        // If one of the writes fails or is held up, all are repeated.
         self.claimed = self.claimed.union(cpus);
+        let mut late = false;
         for group in around {
-            or_later(write_list(&group, cpus))?;
+            match write_list(&group, cpus) {
+                Err(HostError::HeldUp(..)) => late = true,
+                written => written?,
+            }
         }
-        self.claimed = cpus.clone();
+        if !late {
+            self.claimed = cpus.clone();
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! is repeated with growing pauses for a minute, also by the next daemon. What a unit had is forgotten only when it has
 //! it again, has ended, is managed again, or could not be given it for that long, which is logged as an error.
 
-use super::apart::or_later;
+use super::asked::or_later;
 use super::changes;
 use super::files::{ALL_NODES, possible_cpus};
 use super::group::{Group, Groups, Memory, Origin};

@@ -1,6 +1,6 @@
 //! What the enforcer reads and writes, on plain files.
 
-use super::apart::Change;
+use super::asked::Change;
 use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
 use super::isolation::{EXCLUSIVE, PARTITION};
@@ -355,11 +355,11 @@ fn the_mount_of_version_2_is_found_among_those_of_version_1() {
 }
 
 /// A tree in which the kernel holds up a change until what comes with it is dropped.
-fn held_up(moves: Moves) -> (Tree, std::sync::mpsc::Sender<()>) {
+fn held_up() -> (Tree, std::sync::mpsc::Sender<()>) {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
     let changes = tree.enforcer.groups.root.changes();
-    let held = changes.hold_up("cpuset.mems", moves);
+    let held = changes.hold_up("cpuset.mems");
     (tree, held)
 }
 
@@ -388,7 +388,7 @@ pub(super) fn until_finished(tree: &Tree) {
 
 #[test]
 fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tried() {
-    let (mut tree, held) = held_up(Moves::Wait);
+    let (mut tree, held) = held_up();
     let said = tree.enforcer.held_up().unwrap();
     assert_eq!(said.change, "write \"0\" to cpuset.mems");
     tree.apply(1, "2-3");
@@ -414,11 +414,11 @@ fn while_the_kernel_holds_up_a_change_cpus_are_set_and_what_would_wait_is_not_tr
 }
 
 #[test]
-fn moves_wait_for_one_that_is_held_up_whichever_the_kernel() {
+fn moves_wait_for_one_that_is_held_up() {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
     let changes = tree.enforcer.groups.root.changes().clone();
-    let held = changes.hold_up("cgroup.procs", Moves::Go);
+    let held = changes.hold_up("cgroup.procs");
     let said = tree.enforcer.held_up().unwrap();
     assert_eq!(said.moves, Moves::Wait);
     tree.apply(1, "2-3");
@@ -436,7 +436,7 @@ fn held_up_at(file: &str) -> (Tree, std::sync::mpsc::Sender<()>) {
     let mut tree = Tree::new(Init::Other);
     tree.admit(1);
     let changes = tree.enforcer.groups.root.changes();
-    let held = changes.hold_up(tree.path(&of_app(1, file)), Moves::Wait);
+    let held = changes.hold_up(tree.path(&of_app(1, file)));
     (tree, held)
 }
 
@@ -573,11 +573,10 @@ fn who_asks_again_for_a_move_that_was_held_up_gets_its_outcome_once() {
 
 #[test]
 fn memory_is_bound_once_the_kernel_has_finished_what_it_held_up() {
-    let (mut tree, held) = held_up(Moves::Go);
+    let (mut tree, held) = held_up();
     tree.write("mapper.slice/apps/cpuset.mems.effective", "0-1\n");
-    tree.admit(2);
-    let file = of_app(2, "cpuset.mems");
-    tree.enforcer.bind_memory(AppId(2), &[NodeId(1)]).unwrap();
+    let file = of_app(1, "cpuset.mems");
+    tree.enforcer.bind_memory(APP, &[NodeId(1)]).unwrap();
     tree.enforcer.refresh().unwrap();
     assert!(!tree.path(&file).exists(), "it was not tried");
     drop(held);
