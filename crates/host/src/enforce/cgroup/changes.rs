@@ -14,9 +14,6 @@ use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sets that are remembered as requested: if systemd is behind by as many, it is stuck.
-const MOST_EXPECTED: usize = 64;
-
 /// Asks systemd to change the CPUs of a unit, and waits for it within the patience that is left.
 pub(super) fn ask(
     systemd: &mut Systemd,
@@ -34,7 +31,7 @@ pub(super) fn ask(
     }
     let started = Instant::now();
     let deadline = started + *patience;
-    expect(group, cpus);
+    group.expect(cpus);
     let change = systemd.set(unit, Property::Cpus, cpus, *patience);
     let change = change.inspect_err(|_| *patience = patience.saturating_sub(started.elapsed()))?;
     let answer = match change {
@@ -64,14 +61,6 @@ fn shows_by(group: &Group, cpus: &CpuSet, deadline: Instant) -> bool {
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-pub(super) fn expect(group: &mut Group, cpus: &CpuSet) {
-    group.expected.retain(|expected| expected != cpus);
-    if group.expected.len() >= MOST_EXPECTED {
-        group.expected.remove(0);
-    }
-    group.expected.push(cpus.clone());
 }
 
 /// The file shows a set that was requested. systemd takes calls in order: those before it are done.

@@ -2,7 +2,6 @@
 
 use super::alike::Places;
 use super::asked::or_later;
-use super::changes;
 use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
@@ -40,6 +39,9 @@ pub(super) const THREADS: usize = 2048;
 
 /// Threads of an application that are listed whatever its account has had of the interval.
 const AT_LEAST: usize = 64;
+
+/// Sets that are remembered as requested: if systemd or the kernel is behind by as many, it is stuck.
+const MOST_EXPECTED: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -87,12 +89,20 @@ impl Group {
         }
     }
 
-    /// What is held up may come into force at any time, and is then not another program's.
+    /// From here on its file may show this set at any time, which is then not another program's.
+    pub(super) fn expect(&mut self, cpus: &CpuSet) {
+        self.expected.retain(|expected| expected != cpus);
+        if self.expected.len() >= MOST_EXPECTED {
+            self.expected.remove(0);
+        }
+        self.expected.push(cpus.clone());
+    }
+
     pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
         let set = self.dir.set_cpus(cpus);
         match &set {
             Ok(()) => self.written = cpus.clone(),
-            Err(HostError::HeldUp(..)) => changes::expect(self, cpus),
+            Err(HostError::HeldUp(..)) => self.expect(cpus),
             Err(_) => {}
         }
         set
