@@ -49,7 +49,7 @@ pub(crate) struct AccessRule {
 }
 
 /// What a user may request for memory. While the kernel moves memory of one group, launches of all users wait, up to
-/// five seconds (before Linux 6.18: in `cpuset_post_attach`).
+/// five seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MemoryGrant {
