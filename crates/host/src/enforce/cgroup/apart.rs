@@ -9,8 +9,9 @@
 //! whoever bound that memory: after it has taken effect (before Linux 6.18), or before, if the kernel waits for the lock of
 //! that address space. So does every process that joins a group, with the lock of all groups held.
 //!
-//! Therefore a thread of its own makes each move once decisions are taken, and each other change where memory may be on its
-//! way. If it does not return soon, that thread is left to wait, and the next change gets [another](super::spare).
+//! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here.
+//! On a machine of several memory nodes, where others may bind some, it makes the first of the values that follow one another
+//! closely. If a change does not return soon, its thread is left to wait, and the next one gets [another](super::spare).
 //!
 //! While a move is held up, no other is tried. Who asks again for one that was held up gets its outcome, and no second
 //! move.
@@ -58,6 +59,10 @@ const PATIENCE: Patience = match cfg!(test) {
 /// Within this, values that are held up are waited for no longer than [`Patience::in_all`].
 const SPELL: Duration = Duration::from_secs(1);
 
+/// Where only others may bind memory, what follows so soon on a value that was not held up has no thread of its own: on a
+/// machine of many CPUs to wake one takes longer than the write.
+const SOON: Duration = Duration::from_millis(5);
+
 /// How long an outcome is kept for who asks for the same change again, and how many.
 const KEPT: Duration = Duration::from_secs(10);
 const MOST_KEPT: usize = 256;
@@ -104,6 +109,8 @@ struct State {
     memory: MemoryOnItsWay,
     patience: Patience,
     waited: Waited,
+    /// When a thread last wrote a value that was not held up.
+    went: Option<Instant>,
     /// Who is woken when a change is finished that was held up.
     waker: Option<Waker>,
     /// Those of the groups between which processes are moved stay as they are.
@@ -183,6 +190,7 @@ impl Changes {
                 since: Instant::now(),
                 time: Duration::ZERO,
             },
+            went: None,
             waker: None,
             sets: sets.clone(),
             spare: Spare::default(),
@@ -290,7 +298,7 @@ impl Changes {
             }
             _ => {}
         }
-        if !state.has_threads_for(is_move) {
+        if !state.has_threads_for(change) {
             drop(state);
             return make().map_err(|error| change.failed(error));
         }
@@ -326,6 +334,9 @@ impl Changes {
         });
         match in_time {
             Ok(outcome) => {
+                if change.is_of_cpuset() {
+                    state.went = Some(Instant::now());
+                }
                 state.spare.put(held.thread);
                 outcome.map_err(|error| change.failed(error))
             }
@@ -351,10 +362,15 @@ impl Changes {
 }
 
 impl State {
-    fn has_threads_for(&self, is_move: bool) -> bool {
+    fn has_threads_for(&self, change: &Change<'_>) -> bool {
+        let is_move = change.moves();
         match self.memory {
             MemoryOnItsWay::BoundHere => true,
-            MemoryOnItsWay::OfOthers => self.begun,
+            MemoryOnItsWay::OfOthers if is_move => self.begun,
+            MemoryOnItsWay::OfOthers => {
+                let soon = self.went.is_some_and(|went| went.elapsed() < SOON);
+                self.begun && change.is_of_cpuset() && !(soon && self.held.is_empty())
+            }
             MemoryOnItsWay::Never => self.begun && is_move,
         }
     }
