@@ -7,7 +7,7 @@ use crate::registry::app::{App, Standing};
 use crate::registry::page;
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Trouble;
-use mapper_host::chain;
+use mapper_host::{HostError, chain};
 use mapper_model::{
     Action, AppId, CpuSet, Loan, NodeId, Observation, Plan, PlannedApp, Sharing, Weight,
 };
@@ -96,6 +96,10 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
         Ok(()) => {}
         // It has just ended, which will be noticed.
         Err(error) if error.is_gone() => {}
+        // It comes as soon as the kernel permits, and `status` names what is held up for long.
+        Err(error @ HostError::HeldUp(..)) => {
+            tracing::debug!(app = app.0, "{}", chain(&error));
+        }
         Err(error) => {
             telemetry.tally.error(Trouble::Enforce);
             let failed = match action {

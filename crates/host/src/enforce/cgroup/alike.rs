@@ -6,9 +6,10 @@
 //! system can be ended then. Any user can write such a program.
 //!
 //! So before a process is moved, a group of ours gets the CPUs of the other one, and neither group's are changed from here
-//! until it has been moved. Where the sets are the same, the kernel leaves the address space alone (Linux 6.2).
+//! until it has been moved, but by partitions of other groups. Where the sets are the same, the kernel leaves the address
+//! space alone (Linux 6.2).
 //!
-//! Where they cannot be the same, or on an earlier kernel, a process is not moved while one of its threads is seen to wait
+//! Where they cannot be the same, or a user may change them, or on an earlier kernel, a process is not moved while one of its threads is seen to wait
 //! in the kernel all the time. That finds most programs that hang, and not those of a user who hides it. Memory nodes are
 //! not made the same: to change those of a group with processes waits for the same lock.
 
@@ -58,12 +59,12 @@ pub(super) struct Hold {
 }
 
 impl Sets {
-    /// `None` while the sets of this group, or of one around or below it, are compared for a move.
+    /// `None` while the sets of this group, or of one below it, are compared for a move.
     pub(super) fn change(&self, group: &Path) -> Option<Hold> {
         self.hold(vec![group.to_owned()], Use::Changed)
     }
 
-    /// `None` while the sets of one of these groups are being changed.
+    /// `None` while the sets of one of these groups, or of one around it, are being changed.
     fn compare(&self, groups: [&Path; 2]) -> Option<Hold> {
         self.hold(groups.map(Path::to_owned).to_vec(), Use::Compared)
     }
@@ -71,8 +72,11 @@ impl Sets {
     fn hold(&self, groups: Vec<PathBuf>, by: Use) -> Option<Hold> {
         let mut in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, others) = in_use.of(by);
-        let is_within =
-            |group: &PathBuf, other: &PathBuf| group.starts_with(other) || other.starts_with(group);
+        // A change reaches the group and those below it.
+        let is_within = |group: &PathBuf, other: &PathBuf| match by {
+            Use::Compared => group.starts_with(other),
+            Use::Changed => other.starts_with(group),
+        };
         if groups
             .iter()
             .any(|group| others.iter().any(|other| is_within(group, other)))
@@ -130,6 +134,8 @@ pub(super) struct Move {
 /// The group whose CPUs are changed.
 #[derive(Debug)]
 pub(super) enum Ours {
+    /// The one that it goes to, which is new and has no other process.
+    New(Arc<OwnedFd>),
     /// The one that it goes to.
     To(Arc<OwnedFd>),
     /// The one that it comes from, if it is still there.
@@ -167,12 +173,14 @@ impl Move {
         if !was_alike {
             self.adapt(&from);
         }
-        let leaves_alone = kernel().is_some_and(|version| version >= LEAVES_ALONE);
+        let leaves_alone = kernel().is_some_and(|version| version >= LEAVES_ALONE)
+            && !self.is_a_users(&from)
+            && !self.is_a_users(&self.to);
         if !leaves_alone || !was_alike && are_alike() != Some(true) {
             self.check_threads()?;
         }
         let made = make();
-        if !was_alike && let Ours::To(dir) = &self.ours {
+        if !was_alike && let Ours::New(dir) = &self.ours {
             self.widen(dir);
         }
         made
@@ -180,24 +188,38 @@ impl Move {
 
     /// `None` without the cpuset controller, or for a group outside the mount.
     fn in_force(&self, group: &Path) -> Option<InForce> {
+        let group = self.with_cpuset(group)?;
+        let read = |file: &str| read_small(&group.join(file)).ok()?.parse().ok();
+        Some(InForce {
+            cpus: read("cpuset.cpus.effective")?,
+            nodes: read("cpuset.mems.effective")?,
+        })
+    }
+
+    /// Whether a user may change the CPUs of a group, at any time.
+    fn is_a_users(&self, group: &Path) -> bool {
+        let Some(group) = self.with_cpuset(group) else {
+            return false;
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let found = rustix::fs::stat(group.join("cpuset.cpus"));
+        found.is_ok_and(|found| found.st_uid != 0 && found.st_uid != own)
+    }
+
+    /// The nearest of a group and those around it that has CPUs of its own.
+    fn with_cpuset<'a>(&self, group: &'a Path) -> Option<&'a Path> {
         if group.components().any(|part| part == Component::ParentDir) {
             return None;
         }
         let groups = group.ancestors();
         let mut below = groups.take_while(|group| group.starts_with(&self.places.mount));
-        let read = |file: PathBuf| read_small(&file).ok()?.parse().ok();
-        below.find_map(|group| {
-            Some(InForce {
-                cpus: read(group.join("cpuset.cpus.effective"))?,
-                nodes: read(group.join("cpuset.mems.effective"))?,
-            })
-        })
+        below.find(|group| group.join("cpuset.cpus.effective").exists())
     }
 
     /// Gives ours the CPUs of the other group. What the kernel refuses shows in what is in force.
     fn adapt(&self, from: &Path) {
         let (ours, other) = match &self.ours {
-            Ours::To(dir) => (dir, from),
+            Ours::New(dir) | Ours::To(dir) => (dir, from),
             Ours::From(dir, path) if path == from => (dir, self.to.as_path()),
             Ours::From(..) => return,
         };
@@ -315,7 +337,7 @@ mod tests {
                 sets: sets.clone(),
                 process: PROCESS,
                 to: self.path("ours"),
-                ours: Ours::To(Arc::new(ours.into())),
+                ours: Ours::New(Arc::new(ours.into())),
             }
         }
 
@@ -381,6 +403,17 @@ mod tests {
     }
 
     #[test]
+    fn where_a_user_may_change_the_cpus_a_process_that_waits_in_the_kernel_is_not_moved() {
+        let tree = Tree::new('D', [("0-3\n", "0\n"), ("0-3\n", "0\n")]);
+        tree.write("theirs/cpuset.cpus", "");
+        let user = Some(rustix::process::Uid::from_raw(61_001));
+        match rustix::fs::chown(tree.path("theirs/cpuset.cpus"), user, None) {
+            Ok(()) => assert!(tree.moves().is_err()),
+            Err(_) => eprintln!("skipped: files of other users take root"),
+        }
+    }
+
+    #[test]
     fn sets_do_not_change_while_a_process_is_moved_by_them() {
         let tree = Tree::new('S', [("0-3\n", "0\n"), ("0-3\n", "0\n")]);
         let sets = Sets::default();
@@ -388,7 +421,8 @@ mod tests {
         let can_change = |group: &Path| sets.change(group).is_some();
         let made = tree.a_move(&sets).make(|| {
             assert!(!can_change(&theirs) && !can_change(&ours));
-            assert!(!can_change(&ours.join("below")) && can_change(&tree.path("another")));
+            assert!(!can_change(tree.0.path()));
+            assert!(can_change(&ours.join("below")) && can_change(&tree.path("another")));
             Ok(())
         });
         made.unwrap();

@@ -16,7 +16,8 @@
 //! While a move is held up, no other is tried. Who asks again for one that was held up gets its outcome, and no second
 //! move.
 //!
-//! A value that is held up, or that no thread can write now, need not be asked for again. Values for one file are written in
+//! A value that is held up, or that no thread can write now, or of a group that a process is being moved to or from, need
+//! not be asked for again: it is written as soon as that is possible. Values for one file are written in
 //! order, and of those that wait for one that is not in force yet only the newest is kept.
 
 use super::alike::{Hold, Sets};
@@ -59,8 +60,8 @@ const PATIENCE: Patience = match cfg!(test) {
 /// Within this, values that are held up are waited for no longer than [`Patience::in_all`].
 const SPELL: Duration = Duration::from_secs(1);
 
-/// Where only others may bind memory, what follows so soon on a value that was not held up has no thread of its own: on a
-/// machine of many CPUs to wake one takes longer than the write.
+/// Where only others may bind memory, what follows so soon on a value that a thread could write has no thread of its own: to
+/// wake one takes longer than the write.
 const SOON: Duration = Duration::from_millis(5);
 
 /// How long an outcome is kept for who asks for the same change again, and how many.
@@ -289,7 +290,7 @@ impl Changes {
         let is_move = change.moves();
         state.look();
         let group = change.path.parent().unwrap_or(&change.path);
-        let held = change.is_of_cpuset().then(|| self.sets.change(group));
+        let held = change.changes_sets().then(|| self.sets.change(group));
         match &held {
             // A process is being moved between this group and another.
             Some(None) => return Err(state.is_due(change, Box::new(make))),
@@ -410,7 +411,7 @@ impl State {
         let (what, lasting) = match self.oldest() {
             Some(held) => (held.asked.change.clone(), held.asked.since.elapsed()),
             None => (
-                "another change of the same group, or the start of a thread".to_owned(),
+                "a move of a process of its group, or the start of a thread".to_owned(),
                 Duration::ZERO,
             ),
         };
@@ -553,7 +554,7 @@ impl State {
         let mut place = 0;
         while let Some(Due { asked, .. }) = self.due.get(place) {
             let group = asked.path.parent().unwrap_or(&asked.path);
-            let sets = asked.is_of_cpuset().then(|| self.sets.change(group));
+            let sets = asked.changes_sets().then(|| self.sets.change(group));
             if matches!(sets, Some(None)) || self.is_occupied(&asked.path) {
                 place += 1;
                 continue;

@@ -9,6 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// What a group claims for itself, or for those below it.
+pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
+
 /// A change: what it is, for messages, and where.
 pub(super) struct Change<'a> {
     pub(super) action: &'static str,
@@ -25,6 +28,11 @@ impl Change<'_> {
 
     pub(super) fn is_of_cpuset(&self) -> bool {
         is_of_cpuset(&self.path)
+    }
+
+    /// Whether it changes which CPUs or memory nodes the processes of its group have.
+    pub(super) fn changes_sets(&self) -> bool {
+        changes_sets(&self.path)
     }
 
     pub(super) fn failed(&self, error: io::Error) -> HostError {
@@ -75,6 +83,10 @@ impl Asked {
         is_of_cpuset(&self.path)
     }
 
+    pub(super) fn changes_sets(&self) -> bool {
+        changes_sets(&self.path)
+    }
+
     /// Whether its file shows the value.
     pub(super) fn is_in_force(&self) -> bool {
         let Ok(shown) = read_small(&self.path) else {
@@ -105,4 +117,9 @@ pub(super) fn or_later(written: Result<(), HostError>) -> Result<(), HostError> 
 fn is_of_cpuset(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().as_bytes();
     name.starts_with(b"cpuset.")
+}
+
+/// A claim alone changes nothing.
+fn changes_sets(file: &Path) -> bool {
+    is_of_cpuset(file) && !file.ends_with(EXCLUSIVE)
 }

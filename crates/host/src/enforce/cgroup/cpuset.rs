@@ -87,7 +87,7 @@ impl GroupDir {
                 sets,
                 process,
                 to,
-                ours: Ours::To(Arc::clone(&made)),
+                ours: Ours::New(Arc::clone(&made)),
             };
             alike.make(|| add(&made, process))
         })?;

@@ -101,7 +101,11 @@ impl Group {
     pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
         let set = self.dir.set_cpus(cpus);
         match &set {
-            Ok(()) => self.written = cpus.clone(),
+            Ok(()) => {
+                self.written = cpus.clone();
+                // Those before it have been in force.
+                self.expected.clear();
+            }
             Err(HostError::HeldUp(..)) => self.expect(cpus),
             Err(_) => {}
         }

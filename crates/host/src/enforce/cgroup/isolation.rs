@@ -1,12 +1,11 @@
 //! The partition of one group: whether it is to be one, whether it is, and the writes that make or end it.
 
-use super::asked::or_later;
+use super::asked::{EXCLUSIVE, or_later};
 use super::group_dir::GroupDir;
 use crate::HostError;
 use crate::enforce::Standing;
 use mapper_model::CpuSet;
 
-pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
 pub(super) const PARTITION: &str = "cpuset.cpus.partition";
 pub(super) const ISOLATED: &str = "isolated";
 pub(super) const MEMBER: &str = "member";

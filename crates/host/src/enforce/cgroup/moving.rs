@@ -54,10 +54,23 @@ pub(super) fn gather(
         }
         return moved;
     }
-    // Those of the groups that processes came from, if they had to be the same.
-    group.written = group.dir.read_cpus("cpuset.cpus").unwrap_or_default();
+    if let Ok(Moved::All) = moved {
+        give_what_is_around(&mut group, groups);
+    }
     groups.apps.insert(adoptee.app, group);
     moved
+}
+
+/// Where processes came from groups of other CPUs, it has those of the last one.
+fn give_what_is_around(group: &mut Group, groups: &Groups) {
+    group.written = group.dir.read_cpus("cpuset.cpus").unwrap_or_default();
+    if group.written.is_empty() {
+        return;
+    }
+    let all = groups.root.read_cpus("cpuset.cpus.effective");
+    if let Err(error) = all.and_then(|all| or_later(group.set_member(&all))) {
+        tracing::warn!("CPUs not widened: {}", crate::chain(&error));
+    }
 }
 
 fn move_some(search: Search<'_>, first: u32, group: &mut Group) -> Result<Moved, HostError> {

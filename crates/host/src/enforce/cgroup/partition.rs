@@ -15,11 +15,11 @@
 //!
 //! [cgroup-v2.rst]: https://docs.kernel.org/admin-guide/cgroup-v2.html
 
-use super::asked::or_later;
+use super::asked::{EXCLUSIVE, or_later};
 use super::files::{collect_tasks, give_all, name_of, possible_cpus};
 use super::group::{Group, Groups};
 use super::isolation::{
-    EXCLUSIVE, ISOLATED, Isolation, PARTITION, Partition, become_member, enter, write_list,
+    ISOLATED, Isolation, PARTITION, Partition, become_member, enter, write_list,
 };
 use super::spreading;
 use crate::enforce::{Standing, Tasks};
@@ -33,6 +33,8 @@ pub(super) const TRY_AGAIN: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Partitions {
     claimed: CpuSet,
+    /// Whether some of that was held up, and has to be written again.
+    is_late: bool,
 }
 
 impl Partitions {
@@ -42,7 +44,8 @@ impl Partitions {
         for group in groups.around().unwrap_or_default() {
             claimed.insert_all(&group.read_cpus(EXCLUSIVE).unwrap_or_default());
         }
-        Self { claimed }
+        let is_late = false;
+        Self { claimed, is_late }
     }
 
     pub(super) fn set(
@@ -88,12 +91,14 @@ impl Partitions {
     ) -> Result<(), HostError> {
         let claimed = groups.exclusive_cpus().union(cpus);
         keep_left_over_off(groups, &claimed);
+        keep_members_off(groups, app, &claimed);
         let around = self.claim(groups, &claimed);
         let group = groups.get_mut(app)?;
         let entered = around.and_then(|()| enter(&group.dir, cpus));
         let outcome = match entered {
             Ok(()) => {
                 group.written = cpus.clone();
+                group.expected.clear();
                 group.partition = Partition::Asked(Isolation {
                     cpus: cpus.clone(),
                     ..Isolation::default()
@@ -205,7 +210,7 @@ impl Partitions {
     }
 
     fn claim(&mut self, groups: &Groups, cpus: &CpuSet) -> Result<(), HostError> {
-        if self.claimed == *cpus {
+        if self.claimed == *cpus && !self.is_late {
             return Ok(());
         }
         let mut around = groups.around()?;
@@ -215,14 +220,14 @@ impl Partitions {
         }
         // If one of the writes fails or is held up, all are repeated.
         self.claimed = self.claimed.union(cpus);
-        let mut late = false;
+        self.is_late = false;
         for group in around {
             match write_list(&group, cpus) {
-                Err(HostError::HeldUp(..)) => late = true,
+                Err(HostError::HeldUp(..)) => self.is_late = true,
                 written => written?,
             }
         }
-        if !late {
+        if !self.is_late {
             self.claimed = cpus.clone();
         }
         Ok(())
@@ -230,7 +235,7 @@ impl Partitions {
 
     fn let_go(&mut self, groups: &Groups) {
         let used = groups.exclusive_cpus();
-        if used == self.claimed {
+        if used == self.claimed && !self.is_late {
             return;
         }
         if let Err(error) = self.claim(groups, &used) {
@@ -278,6 +283,22 @@ fn keep_left_over_off(groups: &Groups, exclusive: &CpuSet) {
             && !error.is_gone()
         {
             tracing::warn!(app = app.0, "left over: {}", chain(&error));
+        }
+    }
+}
+
+/// One that has just come may have more CPUs than it is planned to have.
+fn keep_members_off(groups: &mut Groups, app: AppId, exclusive: &CpuSet) {
+    for (other, group) in &mut groups.apps {
+        let rest = group.written.difference(exclusive);
+        let is_ours = group.origin.place().is_none() && group.partition.exclusive().is_none();
+        if *other == app || !is_ours || rest == group.written || rest.is_empty() {
+            continue;
+        }
+        if let Err(error) = or_later(group.set_member(&rest))
+            && !error.is_gone()
+        {
+            tracing::warn!(app = other.0, "CPUs not released: {}", chain(&error));
         }
     }
 }

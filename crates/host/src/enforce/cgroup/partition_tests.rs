@@ -1,7 +1,8 @@
 //! Isolated partitions, on plain directories and files.
 
+use super::asked::EXCLUSIVE;
 use super::files::possible_cpus;
-use super::isolation::{EXCLUSIVE, ISOLATED, MEMBER, PARTITION};
+use super::isolation::{ISOLATED, MEMBER, PARTITION};
 use super::partition::TRY_AGAIN;
 use super::tests::{APP, ROOT, Tree, of_app};
 use super::*;
@@ -20,6 +21,10 @@ impl Tree {
 
     fn trimmed(&self, file: &str) -> String {
         self.read(file).trim_end().to_owned()
+    }
+
+    fn set_of(&self, number: u64) -> CpuSet {
+        self.enforcer.groups.apps[&AppId(number)].written.clone()
     }
 
     fn app(&self, number: u64, file: &str) -> String {
@@ -81,6 +86,23 @@ fn who_has_to_leave_cpus_does_so_before_another_gets_them() {
     assert!(tree.enforcer.exclusive().is_empty());
     tree.apply(1, "6-7");
     assert_eq!(tree.enforcer.standing(APP), Standing::Isolated);
+}
+
+#[test]
+fn who_has_more_cpus_than_planned_does_not_keep_another_from_isolating_them() {
+    let mut tree = Tree::new(Init::Other);
+    for app in 1..=3 {
+        tree.admit(app);
+    }
+    tree.apply(2, "0-7");
+    tree.apply(3, "2-3");
+    tree.enforcer.isolate(APP).unwrap();
+    tree.apply(1, "2-3");
+    assert_eq!(tree.enforcer.standing(APP), Standing::Isolated);
+    assert_eq!(tree.app(2, "cpuset.cpus"), "0-1,4-7");
+    assert_eq!(tree.set_of(2), set("0-1,4-7"));
+    // The kernel refuses an empty set.
+    assert_eq!(tree.app(3, "cpuset.cpus"), "2-3");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What the enforcer reads and writes, on plain files.
 
 use super::asked::Change;
+use super::asked::EXCLUSIVE;
 use super::files::POSSIBLE_CPUS;
 use super::group_dir::{DEPTH, Removed};
-use super::isolation::{EXCLUSIVE, PARTITION};
+use super::isolation::PARTITION;
 use super::*;
 use crate::enforce::{Extent, Moves};
 use mapper_model::ThreadId;
