@@ -6,8 +6,8 @@
 //!
 //! *Memory*: where it follows CPUs, the kernel moves it before a write returns. That can take for ever: an address space that
 //! is locked while a file system does not answer cannot be moved. Every other change of a cpuset may wait for that as well,
-//! whoever bound that memory: after it has taken effect (before Linux 6.18), or before, if the kernel waits for the lock of
-//! that address space. So does every process that joins a group, with the lock of all groups held.
+//! also where another program bound that memory: after it has taken effect (before Linux 6.18), or before, if the kernel waits
+//! for the lock of that address space. So does every process that joins a group, with the lock of all groups held.
 //!
 //! Therefore a thread of its own makes each move once decisions are taken, and each other change once memory is bound here.
 //! On a machine of several memory nodes, where others may bind some, it makes the first of the values that follow one another
@@ -208,7 +208,7 @@ impl Changes {
         &self.sets
     }
 
-    /// From here on changes have threads of their own, the first of which are started.
+    /// From here on moves have threads of their own, and values where others may bind memory. The first are started.
     pub(super) fn decisions_begin(&self) {
         let mut state = self.state();
         state.begun = true;
@@ -293,9 +293,9 @@ impl Changes {
         let held = change.changes_sets().then(|| self.sets.change(group));
         match &held {
             // A process is being moved between this group and another.
-            Some(None) => return Err(state.is_due(change, Box::new(make))),
+            Some(None) => return Err(state.keep(change, Box::new(make))),
             _ if !is_move && state.awaits(&change.path) => {
-                return Err(state.is_due(change, Box::new(make)));
+                return Err(state.keep(change, Box::new(make)));
             }
             _ => {}
         }
@@ -321,7 +321,7 @@ impl Changes {
             state.have_waited(is_move, began);
             return Err(match is_move {
                 true => state.waits(change),
-                false => state.is_due(change, Box::new(make)),
+                false => state.keep(change, Box::new(make)),
             });
         };
         let held = state
@@ -395,7 +395,7 @@ impl State {
     }
 
     /// Keeps a value to be written later, and no older one for the same file.
-    fn is_due(&mut self, change: &Change<'_>, make: Make) -> HostError {
+    fn keep(&mut self, change: &Change<'_>, make: Make) -> HostError {
         let mut asked = change.asked();
         let why = self.waits(change);
         let older = self.due.iter().position(|due| due.asked.path == asked.path);
