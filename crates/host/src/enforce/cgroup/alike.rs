@@ -268,7 +268,8 @@ impl Move {
         }
         let why = format!(
             "a thread of process {} waits in the kernel (state D), and may keep its address space locked: to move the \
-             process between groups of other CPUs or memory nodes, or before Linux 6.2, could stop all processes",
+             process between groups of other CPUs or memory nodes, or before Linux 6.2, could stop all processes; try again \
+             once it no longer waits",
             self.process
         );
         Err(io::Error::new(ErrorKind::ResourceBusy, why))

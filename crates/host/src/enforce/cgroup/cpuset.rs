@@ -28,11 +28,7 @@ impl GroupDir {
 
     /// Moves a process to this group, which is ours.
     pub(super) fn take_process(&self, places: &Places, process: u32) -> Result<(), HostError> {
-        let dir = self.shared();
-        let alike = self.alike(places, process, self.path(), Ours::To(self.shared()));
-        self.change("write", "cgroup.procs", &process.to_string(), move || {
-            alike.make(|| add(&dir, process))
-        })
+        self.take(places, process, Ours::To(self.shared()))
     }
 
     /// Moves a process from a group that is ours to this one.
@@ -42,26 +38,22 @@ impl GroupDir {
         ours: &Self,
         process: u32,
     ) -> Result<(), HostError> {
-        let dir = self.shared();
-        let alike = self.alike(
-            places,
-            process,
-            self.path(),
-            Ours::From(ours.shared(), ours.path().to_owned()),
-        );
-        self.change("write", "cgroup.procs", &process.to_string(), move || {
-            alike.make(|| add(&dir, process))
-        })
+        let ours = Ours::From(ours.shared(), ours.path().to_owned());
+        self.take(places, process, ours)
     }
 
-    fn alike(&self, places: &Places, process: u32, to: &Path, ours: Ours) -> Move {
-        Move {
+    fn take(&self, places: &Places, process: u32, ours: Ours) -> Result<(), HostError> {
+        let dir = self.shared();
+        let alike = Move {
             places: places.clone(),
             sets: self.changes().sets().clone(),
             process,
-            to: to.to_owned(),
+            to: self.path().to_owned(),
             ours,
-        }
+        };
+        self.change("write", "cgroup.procs", &process.to_string(), move || {
+            alike.make(|| add(&dir, process))
+        })
     }
 
     /// Makes a group with a process in it, or adds the process if the group is there: one change, for which others wait once.
