@@ -11,8 +11,8 @@ use crate::source::{Continuity, Selection, SourceSelector};
 use crate::waiting::{self, SleepCredit, ThreadTime};
 use mapper_model::{
     Activity, AppId, AppObservation, CpuSet, MachineProfile, MemoryTraffic, NodeTraffic,
-    Performance, PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, Sharing,
-    ThreadReading, Topology, Trigger,
+    Performance, PerformanceCurve, PhaseChange, Profile, Reading, RuntimeProgress, ThreadReading,
+    Topology, Trigger,
 };
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,16 @@ struct BeforeChange {
     age: u32,
 }
 
+/// What an application ran on in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Basis {
+    /// Its own CPUs: its speed there is a sample.
+    #[default]
+    OwnCpus,
+    /// CPUs that others run on, too: how fast it was says nothing of a number of CPUs.
+    CpusWithOthers,
+}
+
 /// When and why a reading was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
@@ -121,7 +131,7 @@ impl AppMonitor {
     pub(crate) fn observe(
         &mut self,
         app: &AppObservation,
-        sharing: Sharing,
+        basis: Basis,
         moment: Moment,
         surroundings: Surroundings<'_>,
     ) {
@@ -206,7 +216,7 @@ impl AppMonitor {
             .map(|(before, now)| rates::memory_between(before, now, elapsed_ns));
         self.profile.memory_by_node =
             rates::by_node_between(&pair.memory_by_node, &reading.memory_by_node, elapsed_ns);
-        let shares = sharing != Sharing::Exclusive;
+        let shares = basis == Basis::CpusWithOthers;
         if shares {
             self.profile.utilisation = None;
         }

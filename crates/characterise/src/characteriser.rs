@@ -1,8 +1,8 @@
 //! All applications: routes each reading to its application and keeps them in order of arrival.
 
-use crate::app::{AppMonitor, Moment, Surroundings};
+use crate::app::{AppMonitor, Basis, Moment, Surroundings};
 use crate::config::CharacteriserConfig;
-use mapper_model::{AppId, MachineProfile, Observation, Profile, Sharing, Topology, Trigger};
+use mapper_model::{AppId, MachineProfile, Observation, Profile, Topology, Trigger};
 use serde::{Deserialize, Serialize};
 
 /// The memory of a characteriser: serialises, for restarts and for replays from the middle.
@@ -31,14 +31,14 @@ impl Characteriser {
     }
 
     /// Processes an observation. An unknown application is new; a missing one has left and is
-    /// forgotten. With [`Trigger::Membership`] nothing counts as a sample, nor do readings of those that had
-    /// to share their CPUs: how fast they were says nothing of a number of CPUs.
+    /// forgotten. With [`Trigger::Membership`] nothing counts as a sample, nor do readings of those that
+    /// ran on CPUs [with others](Basis::CpusWithOthers).
     pub fn observe(
         &mut self,
         observation: &Observation,
         topology: &Topology,
         machine: &MachineProfile,
-        sharing: impl Fn(AppId) -> Sharing,
+        basis: impl Fn(AppId) -> Basis,
     ) {
         self.align(observation);
         let moment = Moment {
@@ -56,7 +56,7 @@ impl Characteriser {
             config: &self.config,
         };
         for (characteriser, app) in self.state.apps.iter_mut().zip(&observation.apps) {
-            characteriser.observe(app, sharing(app.app), moment, surroundings);
+            characteriser.observe(app, basis(app.app), moment, surroundings);
         }
         if observation.trigger == Trigger::Interval {
             self.state.last_interval_ns = Some(observation.now_ns);
@@ -165,7 +165,7 @@ mod tests {
             };
             self.characteriser
                 .observe(&observation, &self.topology, &self.profile, |_| {
-                    Sharing::Exclusive
+                    Basis::OwnCpus
                 });
         }
 

@@ -28,6 +28,7 @@ mod region_phase;
 mod source;
 mod waiting;
 
+pub use app::Basis;
 pub use bottleneck::{Contender, mapping_order};
 pub use characteriser::{Characteriser, CharacteriserState};
 pub use config::{CharacteriserConfig, PhaseTest, RuntimeHints};

@@ -184,8 +184,8 @@ proptest! {
         let mut monitor = Characteriser::new(CharacteriserConfig::default());
         let mut again = Characteriser::new(CharacteriserConfig::default());
         for observation in &observations {
-            monitor.observe(observation, &topology, &machine, |_| mapper_model::Sharing::Exclusive);
-            again.observe(observation, &topology, &machine, |_| mapper_model::Sharing::Exclusive);
+            monitor.observe(observation, &topology, &machine, |_| mapper_characterise::Basis::OwnCpus);
+            again.observe(observation, &topology, &machine, |_| mapper_characterise::Basis::OwnCpus);
             prop_assert_eq!(monitor.state(), again.state());
             prop_assert_eq!(monitor.profiles().len(), observation.apps.len());
             for (profile, app) in monitor.profiles().zip(&observation.apps) {

@@ -120,7 +120,7 @@ fn watched(source: PerformanceSource, pauses: &[Pause], seconds: u64) -> Vec<Pro
                 }],
             };
             monitor.observe(&observation, &topology, &machine, |_| {
-                mapper_model::Sharing::Exclusive
+                mapper_characterise::Basis::OwnCpus
             });
             monitor.profile(AppId(1)).unwrap().clone()
         })
@@ -194,7 +194,7 @@ fn what_wants_to_run_and_is_not_let_is_not_idle() {
             }],
         };
         monitor.observe(&observation, &topology, &MachineProfile::default(), |_| {
-            mapper_model::Sharing::Exclusive
+            mapper_characterise::Basis::OwnCpus
         });
     }
     let profile = monitor.profile(AppId(1)).unwrap();

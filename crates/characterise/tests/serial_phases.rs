@@ -58,7 +58,7 @@ proptest! {
                     },
                 }],
             };
-            monitor.observe(&observation, &topology, &MachineProfile::default(), |_| mapper_model::Sharing::Exclusive);
+            monitor.observe(&observation, &topology, &MachineProfile::default(), |_| mapper_characterise::Basis::OwnCpus);
             let profile = monitor.profile(AppId(1)).unwrap();
             prop_assert_eq!(profile.phase, PhaseChange::Same);
             if let Some(performance) = profile.performance {

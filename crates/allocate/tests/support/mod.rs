@@ -305,7 +305,7 @@ impl World {
         };
         self.characteriser
             .observe(&observation, &self.topology, &self.machine, |_| {
-                mapper_model::Sharing::Exclusive
+                mapper_characterise::Basis::OwnCpus
             });
         let profiles: Vec<&Profile> = self.characteriser.profiles().collect();
         let views: Vec<AppView<'_>> = self
