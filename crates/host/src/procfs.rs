@@ -163,6 +163,25 @@ impl ProcFs {
         })
     }
 
+    /// The highest real-time priority that a process may ask for, and those that it starts; 0 if none.
+    pub fn most_real_time_priority(&self, pid: u32) -> Result<u32, HostError> {
+        self.read(&format!("{pid}/limits"), |text, path| {
+            let limit = String::from_utf8_lossy(text).lines().find_map(|line| {
+                let mut limits = line
+                    .strip_prefix("Max realtime priority")?
+                    .split_whitespace();
+                // The soft one, which it may raise, and the hard one.
+                match limits.nth(1)? {
+                    "unlimited" => Some(u32::MAX),
+                    hard => hard.parse().ok(),
+                }
+            });
+            limit.ok_or_else(|| {
+                HostError::malformed(path, "expected a limit of the realtime priority", text)
+            })
+        })
+    }
+
     /// Whose the directory of a process is: its effective user's, or root's if it cannot be traced. Takes less than reading
     /// a file there.
     pub(crate) fn owner(&self, pid: u32) -> Option<u32> {
@@ -498,6 +517,26 @@ mod tests {
 
     const STAT: &str = "4711 (a) b (c)) S 17 4710 4700 0 -1 4194304 100 0 0 0 7 3 0 0 20 0 5 0 \
                         987654 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0";
+
+    #[test]
+    fn the_hard_limit_of_the_real_time_priority_counts() {
+        let line =
+            |limits: &str| format!("Max nice priority  0  0\nMax realtime priority {limits}\n");
+        let all = [
+            ("0   0", Some(0)),
+            ("0  95", Some(95)),
+            ("0 unlimited", Some(u32::MAX)),
+            ("", None),
+        ];
+        for (limits, expected) in all {
+            let (_dir, proc) = fixture(&[("7/limits", &line(limits))]);
+            assert_eq!(proc.most_real_time_priority(7).ok(), expected, "{limits}");
+        }
+        let own = ProcFs::system()
+            .unwrap()
+            .most_real_time_priority(std::process::id());
+        own.unwrap();
+    }
 
     #[test]
     fn the_next_process_is_found_after_each() {

@@ -130,6 +130,17 @@ pub enum Lending {
     Never,
 }
 
+/// Whether an application may use the time that others leave idle on their CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleTimeUse {
+    /// It may not, nor may others use its: the kernel cannot hold the one back for the other.
+    #[default]
+    Never,
+    /// It may, and others its: the kernel runs each there only while no thread of the owner wants to run.
+    WhileLeft,
+}
+
 /// What the OpenMP shim may do with the teams of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -309,6 +320,9 @@ pub struct AppSpec {
     /// Whether others may use its CPUs while it is idle.
     #[serde(default)]
     pub lending: Lending,
+    /// Whether it may use the idle time of others.
+    #[serde(default)]
+    pub idle_time: IdleTimeUse,
     /// What the shim may do with its teams.
     #[serde(default)]
     pub teams: TeamMode,
@@ -325,6 +339,7 @@ impl AppSpec {
             cpus: CpuRange::default(),
             resizing: Resizing::default(),
             lending: Lending::default(),
+            idle_time: IdleTimeUse::default(),
             teams: TeamMode::default(),
         }
     }

@@ -33,7 +33,8 @@ pub mod topology;
 pub use activity::Activity;
 pub use allocation::{Allocation, NodeShare, Placing, Share, Sharing, Transfer};
 pub use app::{
-    AppName, AppSpec, BuildKey, CpuRange, Lending, ProgramKey, Qos, Resizing, TeamMode, Weight,
+    AppName, AppSpec, BuildKey, CpuRange, IdleTimeUse, Lending, ProgramKey, Qos, Resizing,
+    TeamMode, Weight,
 };
 pub use assignment::{Assignment, Shortage};
 pub use cpuset::CpuSet;
@@ -45,7 +46,7 @@ pub use observation::{
     Reading, ReportedProgress, RuntimeProgress, SerialPhase, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};
-pub use plan::{Action, Loan, Plan, PlannedApp};
+pub use plan::{Action, IdleTime, Loan, Plan, PlannedApp};
 pub use profile::{
     Bottleneck, MemoryRate, NodeRate, Performance, PerformanceSource, PhaseChange, Profile, Rates,
     RegionPhase, SharingClass,

@@ -42,6 +42,22 @@ impl Loan {
     }
 }
 
+/// CPUs of others that an application may use besides its own, while no thread of their owners wants to run there.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct IdleTime {
+    /// Those CPUs: none of its own.
+    pub cpus: CpuSet,
+    /// How many of them are idle on average, at least one.
+    pub count: u32,
+}
+
+impl IdleTime {
+    /// Whether there is none.
+    pub const fn is_none(&self) -> bool {
+        self.count == 0
+    }
+}
+
 /// One application in a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PlannedApp {
@@ -54,6 +70,9 @@ pub struct PlannedApp {
     /// Whether some of them are also another's.
     #[serde(default, skip_serializing_if = "Loan::is_none")]
     pub loan: Loan,
+    /// What it may use besides; no part of its share or of its planned CPUs.
+    #[serde(default, skip_serializing_if = "IdleTime::is_none")]
+    pub idle_time: IdleTime,
     /// How they were chosen.
     pub strategy: Strategy,
     /// Its share, with the reasons.

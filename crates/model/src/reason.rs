@@ -50,6 +50,11 @@ pub enum Reason {
         /// Those CPUs.
         cpus: CpuSet,
     },
+    /// It also runs on CPUs of others while those leave them idle.
+    UsesIdleTime {
+        /// Those CPUs.
+        cpus: CpuSet,
+    },
     /// It tries another count.
     Exploring {
         /// From this count.
@@ -257,6 +262,11 @@ impl Reason {
             Self::LoanEnded { cpus } => format!(
                 "{} {cpus} back to an application that has work again",
                 if cpus.len() == 1 { "CPU" } else { "CPUs" }
+            ),
+            Self::UsesIdleTime { cpus } => format!(
+                "runs on {} {cpus} as well while {} idle",
+                if cpus.len() == 1 { "CPU" } else { "CPUs" },
+                if cpus.len() == 1 { "it is" } else { "they are" },
             ),
             Self::Exploring {
                 from,

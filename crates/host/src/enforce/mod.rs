@@ -17,7 +17,7 @@ mod standing;
 pub(crate) mod tree;
 
 use crate::{HostError, Missing};
-use mapper_model::{AppId, CpuSet, NodeId, ThreadId, Weight};
+use mapper_model::{AppId, CpuSet, IdleTimeUse, NodeId, ThreadId, Weight};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -78,6 +78,15 @@ pub enum MemoryBinding {
     Unavailable,
 }
 
+/// What became of idle time that an application is to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IdleTimeChange {
+    /// It was in use already.
+    None,
+    /// The next [`Confine::apply`] puts it in force.
+    Made,
+}
+
 /// Puts CPU sets in force, and reads which are.
 pub trait Confine: fmt::Debug {
     /// The CPUs that can be given out at most, read now.
@@ -98,6 +107,17 @@ pub trait Confine: fmt::Debug {
     /// divide by application.
     fn weigh(&mut self, _app: AppId, _weight: Weight) -> Result<(), HostError> {
         Ok(())
+    }
+
+    /// Whether an application stands beside the others, so that the kernel can hold it back while they want to run.
+    fn idle_time_use(&self, _app: AppId) -> IdleTimeUse {
+        IdleTimeUse::Never
+    }
+
+    /// From the next [`Confine::apply`] on it has these CPUs as well, and the kernel runs it only while no other application
+    /// wants to run where it is. They are no part of those that are [in force](Confine::effective). After an error it has none.
+    fn use_idle_time(&mut self, _app: AppId, _cpus: &CpuSet) -> Result<IdleTimeChange, HostError> {
+        Ok(IdleTimeChange::None)
     }
 
     /// The CPUs that another program has set for an application since the last [`Confine::apply`].

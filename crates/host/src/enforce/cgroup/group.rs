@@ -2,9 +2,10 @@
 
 use super::alike::Places;
 use super::asked::or_later;
-use super::files::{ALL_NODES, DAEMON, ORDINARY_WEIGHT, WEIGHT, give_all, name_of};
+use super::files::{ALL_NODES, DAEMON, WEIGHT, give_all, name_of};
 use super::group_dir::{GroupDir, Populated, Removed};
 use super::isolation::{Partition, become_member};
+use super::rank::Rank;
 use super::root::hand_down;
 use super::systemd::{Outstanding, UnitName};
 use super::turn::Turn;
@@ -56,8 +57,7 @@ pub(super) struct Group {
     /// The memory nodes that it is to have once no change is held up.
     pub(super) nodes_due: Option<CpuSet>,
     pub(super) partition: Partition,
-    /// What was last written to `cpu.weight`.
-    pub(super) weight: Option<u32>,
+    pub(super) rank: Rank,
     /// Whose part of an interval it takes.
     pub(super) account: u32,
     pub(super) arriving: Arriving,
@@ -84,7 +84,7 @@ impl Group {
             memory: Memory::Unbound,
             nodes_due: None,
             partition: Partition::Member,
-            weight: None,
+            rank: Rank::default(),
             arriving: Arriving::default(),
         }
     }
@@ -96,6 +96,10 @@ impl Group {
             self.expected.remove(0);
         }
         self.expected.push(cpus.clone());
+    }
+
+    pub(super) const fn is_member(&self) -> bool {
+        matches!(self.partition, Partition::Member)
     }
 
     pub(super) fn set_member(&mut self, cpus: &CpuSet) -> Result<(), HostError> {
@@ -253,9 +257,7 @@ impl Groups {
                         .read(ALL_NODES)
                         .and_then(|nodes| or_later(group.dir.set_mems(nodes.trim_end()))),
                 };
-                if group.weight.is_some() {
-                    let _ = group.dir.write(WEIGHT, &ORDINARY_WEIGHT.to_string());
-                }
+                group.rank.give_back(&group.dir);
                 or_later(give_all(&group.dir, &self.exclusive_cpus())).and(memory)
             }
         }

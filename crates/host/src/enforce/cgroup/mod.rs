@@ -26,6 +26,7 @@ mod moving;
 mod partition;
 #[cfg(test)]
 mod partition_tests;
+mod rank;
 mod restoring;
 #[cfg(test)]
 mod restoring_tests;
@@ -44,28 +45,28 @@ pub use root::find_root;
 pub use running::{RunningGroup, RunningGroups, running_groups, users_in};
 
 use self::adoption::Adoption;
-use self::asked::or_later;
 use self::files::{
-    ALL_NODES, DAEMON, MOST_GROUPS, ORDINARY_WEIGHT, WEIGHT, collect_some, collect_tasks,
-    group_number, groups_below, name_of,
+    ALL_NODES, DAEMON, MOST_GROUPS, collect_some, collect_tasks, group_number, groups_below,
+    name_of,
 };
 use self::group::{Group, Groups, Init, Memory, Origin};
 use self::group_dir::{GroupDir, Populated, Removed};
 use self::isolation::{Isolation, Partition};
 use self::moving::{Returned, Returning};
 use self::partition::Partitions;
+use self::rank::Rank;
 use self::restoring::{Units, recall};
 use self::root::{CGROUP2_MAGIC, hand_down, missing};
 use self::systemd::Property;
 use self::turn::{PROCESSES, Turn};
 use super::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moved, Newcomer, Standing, Tasks,
-    ThreadMasks, Unfinished, Writer,
+    HeldUp, IdleTimeChange, Isolate, MembersKept, Membership, MemoryBinding, Moved, Newcomer,
+    Standing, Tasks, ThreadMasks, Unfinished, Writer,
 };
 use crate::HostError;
 use crate::procfs::{ProcFs, read_small};
-use mapper_model::{AppId, CpuId, CpuSet, NodeId, Weight};
+use mapper_model::{AppId, CpuId, CpuSet, IdleTimeUse, NodeId, Weight};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -196,18 +197,6 @@ impl CgroupEnforcer {
     }
 }
 
-/// The kernel takes whole numbers from 1 to 10,000.
-fn cpu_weight(weight: Weight) -> u32 {
-    (f64::from(ORDINARY_WEIGHT) * weight.get())
-        .round()
-        .clamp(1.0, 10_000.0) as u32
-}
-
-/// Too little to be worth a write, for which the kernel visits all CPUs.
-const fn is_about(weight: u32, before: u32) -> bool {
-    20 * weight.abs_diff(before) <= before
-}
-
 impl Enforcer for CgroupEnforcer {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -240,7 +229,10 @@ impl Confine for CgroupEnforcer {
     fn apply(&mut self, app: AppId, cpus: &CpuSet) -> Result<(), HostError> {
         let group = self.groups.get_mut(app)?;
         let Origin::Unit { unit, .. } = &group.origin else {
-            return self.partitions.set(&mut self.groups, app, cpus);
+            let cpus = group.rank.with_idle_time(cpus);
+            self.partitions.set(&mut self.groups, app, &cpus)?;
+            let group = self.groups.get_mut(app)?;
+            return group.rank.rank_by_weight(&group.dir);
         };
         let unit = unit.clone();
         let Units {
@@ -262,25 +254,32 @@ impl Confine for CgroupEnforcer {
                     None => Err(error),
                 }
             }
-            effective => effective,
+            effective => effective.map(|cpus| cpus.difference(&group.rank.of_others())),
         }
     }
 
     /// What was adopted in place keeps the weight among its neighbours.
     fn weigh(&mut self, app: AppId, weight: Weight) -> Result<(), HostError> {
         let group = self.groups.get_mut(app)?;
-        let weight = cpu_weight(weight);
-        let before = group.weight;
-        if group.origin.place().is_some() || before.is_some_and(|before| is_about(weight, before)) {
-            return Ok(());
+        match group.origin.place() {
+            Some(_) => Ok(()),
+            None => group.rank.weigh(&group.dir, weight),
         }
-        // Also after an error, which so is logged once.
-        group.weight = Some(weight);
-        match or_later(group.dir.write(WEIGHT, &weight.to_string())) {
-            // The controller was not handed down.
-            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(()),
-            written => written,
+    }
+
+    /// What was adopted in place stands among others.
+    fn idle_time_use(&self, app: AppId) -> IdleTimeUse {
+        match self.groups.apps.get(&app) {
+            Some(group) if group.origin.place().is_none() && group.is_member() => {
+                group.rank.idle_time_use()
+            }
+            _ => IdleTimeUse::Never,
         }
+    }
+
+    fn use_idle_time(&mut self, app: AppId, cpus: &CpuSet) -> Result<IdleTimeChange, HostError> {
+        let group = self.groups.get_mut(app)?;
+        group.rank.use_idle_time(&group.dir, cpus)
     }
 
     fn set_by_others(&mut self, app: AppId) -> Option<ForeignSet> {
@@ -291,7 +290,8 @@ impl Confine for CgroupEnforcer {
             return None;
         }
         self.partitions.yield_to_others(&mut self.groups, app);
-        let group = self.groups.apps.get(&app)?;
+        let group = self.groups.apps.get_mut(&app)?;
+        group.rank.end_idle_time(&group.dir);
         // What is still to be written would take that back.
         let dir = &group.dir;
         dir.changes().forget(&dir.file("cpuset.cpus"));
@@ -327,7 +327,7 @@ impl Membership for CgroupEnforcer {
             newcomer.app,
             Group {
                 account: newcomer.account,
-                weight: Some(ORDINARY_WEIGHT),
+                rank: Rank::new(),
                 // Those of the group that it comes from, if they had to be the same.
                 ..Group::new(dir, Origin::Launched, written)
             },
@@ -383,6 +383,9 @@ impl Membership for CgroupEnforcer {
         self.groups.root.changes().look();
         self.groups.remove_left_over();
         self.partitions.look(&mut self.groups);
+        for group in self.groups.apps.values_mut() {
+            group.rank.leave_idle_time(&group.dir);
+        }
         self.bind_what_is_due()
     }
 
@@ -574,10 +577,15 @@ impl Handover for CgroupEnforcer {
             None => Partition::found(&dir),
             Some(_) => Partition::Member,
         };
+        let rank = match origin.place() {
+            None => Rank::found(&dir, &written, former),
+            Some(_) => Rank::default(),
+        };
         self.groups.apps.insert(
             former.app,
             Group {
                 partition,
+                rank,
                 account: former.account,
                 ..Group::new(dir, origin, written)
             },

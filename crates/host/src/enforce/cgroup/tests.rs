@@ -45,6 +45,7 @@ impl Tree {
     pub(super) fn hand_over(&mut self, set_by_others: Option<CpuSet>) {
         let former = Former {
             set_by_others,
+            cpus: "2-3".parse().unwrap(),
             ..former(1, self.enforcer.remember(APP))
         };
         self.enforcer = self.prepare().unwrap();
@@ -106,6 +107,7 @@ fn fake_group(path: &Path, populated: bool) {
         (EXCLUSIVE, "\n"),
         (PARTITION, "member\n"),
         ("cpu.weight", "100\n"),
+        ("cpu.idle", "0\n"),
         ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n"),
     ] {
         if !path.join(name).exists() {
@@ -191,6 +193,73 @@ fn groups_get_cpuset_and_cpu_where_it_is_offered_each_once() {
             "{offered:?} of which {enabled:?}"
         );
     }
+}
+
+#[test]
+fn who_uses_idle_time_runs_last_and_has_the_cpus_of_others_besides_those_in_force() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    let use_idle_time = |tree: &mut Tree, cpus: &str| {
+        let cpus: CpuSet = cpus.parse().unwrap();
+        let change = tree.enforcer.use_idle_time(APP, &cpus).unwrap();
+        tree.apply(1, "2-3");
+        let read = |file| tree.read(&of_app(1, file)).trim_end().to_owned();
+        (change, read("cpuset.cpus"), read("cpu.idle"))
+    };
+    let state = |change, cpus: &str, idle: &str| (change, cpus.to_owned(), idle.to_owned());
+    assert_eq!(tree.enforcer.idle_time_use(APP), IdleTimeUse::WhileLeft);
+    assert_eq!(
+        use_idle_time(&mut tree, ""),
+        state(IdleTimeChange::None, "2-3", "0")
+    );
+    assert_eq!(
+        use_idle_time(&mut tree, "5"),
+        state(IdleTimeChange::Made, "2-3,5", "1")
+    );
+    tree.write(&of_app(1, "cpuset.cpus.effective"), "2-3,5\n");
+    assert_eq!(tree.enforcer.effective(APP).unwrap().to_string(), "2-3");
+    assert_eq!(tree.set_by_others(), None);
+    // What is not in its file is written again.
+    tree.write(&of_app(1, "cpuset.cpus"), "2-3\n");
+    assert_eq!(
+        use_idle_time(&mut tree, "5"),
+        state(IdleTimeChange::Made, "2-3,5", "1")
+    );
+    // The kernel refuses a weight meanwhile; afterwards it has to be written again.
+    tree.enforcer.weigh(APP, Weight::new(3.0).unwrap()).unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpu.weight")), "100\n");
+    assert_eq!(
+        use_idle_time(&mut tree, "5"),
+        state(IdleTimeChange::None, "2-3,5", "1")
+    );
+    tree.hand_over(None);
+    assert_eq!(tree.enforcer.effective(APP).unwrap().to_string(), "2-3");
+    tree.enforcer.weigh(APP, Weight::new(3.0).unwrap()).unwrap();
+    assert_eq!(
+        use_idle_time(&mut tree, ""),
+        state(IdleTimeChange::Made, "2-3", "0")
+    );
+    assert_eq!(tree.read(&of_app(1, "cpu.weight")), "300");
+    // What is left of it after this daemon is a group like others.
+    use_idle_time(&mut tree, "6");
+    tree.release(1, Departure::DaemonStops).unwrap();
+    assert_eq!(tree.read(&of_app(1, "cpu.idle")), "0");
+}
+
+#[test]
+fn who_cannot_run_last_uses_no_idle_time() {
+    let mut tree = Tree::new(Init::Other);
+    tree.admit(1);
+    // The file cannot be written.
+    let file = tree.path(&of_app(1, "cpu.idle"));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let cpus = "5".parse().unwrap();
+    let refused = tree.enforcer.use_idle_time(APP, &cpus).unwrap_err();
+    assert!(refused.to_string().contains("cpu.idle"), "{refused}");
+    assert_eq!(tree.enforcer.idle_time_use(APP), IdleTimeUse::Never);
+    tree.apply(1, "2-3");
+    assert_eq!(tree.read(&of_app(1, "cpuset.cpus")), "2-3");
 }
 
 #[test]
