@@ -4,7 +4,9 @@
 //! [`Severity::Error`] must not be enforced, a [`Severity::Warning`] is only odd. It runs in every debug
 //! build and test, and in the daemon before every enforcement.
 
-use mapper_model::{Action, AppId, CpuSet, Loan, Observation, Plan, Reason, Sharing};
+use mapper_model::{
+    Action, AppId, CpuSet, IdleTime, IdleTimeUse, Lending, Loan, Observation, Plan, Reason, Sharing,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,6 +52,7 @@ pub fn check(plan: &Plan, observation: &Observation, usable: &CpuSet) -> Vec<Fin
     }
     check_apps(plan, observation, usable, &mut findings);
     check_owners(plan, observation, usable, &mut findings);
+    check_idle_time(plan, observation, &mut findings);
     check_transfers(plan, &mut findings);
     check_actions(plan, observation, &mut findings);
     findings.list
@@ -215,6 +218,50 @@ fn check_owners(plan: &Plan, observation: &Observation, usable: &CpuSet, finding
     }
 }
 
+/// Idle time is that of CPUs whose owners permit it, have them alone and use no idle time of others; and no CPU's goes
+/// to two.
+fn check_idle_time(plan: &Plan, observation: &Observation, findings: &mut Findings) {
+    let mut left = CpuSet::new();
+    for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
+        if observed.fixed.is_none()
+            && observed.spec.lending == Lending::WhenIdle
+            && observed.spec.idle_time == IdleTimeUse::WhileLeft
+            && planned.idle_time.is_none()
+            && planned.loan.is_none()
+            && planned.share.sharing == Sharing::Exclusive
+        {
+            left.insert_all(&planned.cpus);
+        }
+    }
+    for (planned, observed) in plan.apps.iter().zip(&observation.apps) {
+        findings.app = Some(planned.app);
+        let IdleTime { cpus, count } = &planned.idle_time;
+        if !cpus.is_subset(&left) {
+            findings.error(format!(
+                "is to use idle time of CPUs {cpus}, but {} leave none to it",
+                cpus.difference(&left)
+            ));
+        }
+        left.remove_all(cpus);
+        if *count > cpus.len() || (*count == 0) != cpus.is_empty() {
+            findings.error(format!(
+                "is to use idle time of CPUs {}, but of {count} of them",
+                listed(cpus)
+            ));
+        }
+        if !cpus.is_empty()
+            && (observed.spec.idle_time == IdleTimeUse::Never
+                || planned.share.sharing != Sharing::Exclusive
+                || (observed.allowed.as_ref()).is_some_and(|allowed| !cpus.is_subset(allowed))
+                || (observed.spec.cpus.max())
+                    .is_some_and(|max| planned.cpus.len() + cpus.len() > max))
+        {
+            findings.error(format!("may not use idle time of CPUs {cpus}"));
+        }
+    }
+    findings.app = None;
+}
+
 fn listed(cpus: &CpuSet) -> String {
     if cpus.is_empty() {
         "none".to_owned()
@@ -365,6 +412,7 @@ mod tests {
             name: name(id),
             cpus: set(cpus),
             loan: Loan::None,
+            idle_time: IdleTime::default(),
             strategy: Strategy::Linear,
             share: Share {
                 app: AppId(id),

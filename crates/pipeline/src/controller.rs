@@ -5,13 +5,14 @@ use crate::allowed::Allowed;
 use crate::check::{Severity, check};
 use crate::division::{Division, Policies};
 use crate::explain::{AppExplanation, Decision, History};
+use crate::idle_time::{Candidate, IdleTimes, basis};
 use crate::lending::{self, Idleness, Lenders};
 use mapper_allocate::{AllocationConfig, AllocationPolicy, KnownProgram, PolicyState};
 use mapper_characterise::{Characteriser, CharacteriserConfig, CharacteriserState};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppView, CpuSet, Explanation, Fixed, Lending, Loan,
-    MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason, Share, Sharing,
-    Snapshot, Strategy, Topology, Trigger,
+    AppId, AppName, AppObservation, AppPlacement, AppView, CpuSet, Explanation, Fixed, IdleTime,
+    Lending, Loan, MachineProfile, NodeShare, Observation, Plan, PlannedApp, Profile, Reason,
+    Share, Sharing, Snapshot, Strategy, Topology, Trigger,
 };
 use mapper_placement::{PlacementConfig, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,8 @@ pub struct ControllerState {
     apps: BTreeMap<AppId, Arc<Remembered>>,
     #[serde(default)]
     idleness: Idleness,
+    #[serde(default)]
+    idle_times: IdleTimes,
 }
 
 impl ControllerState {
@@ -128,6 +131,7 @@ pub struct Controller {
     mapping: Box<dyn PlacementPolicy>,
     apps: BTreeMap<AppId, Arc<Remembered>>,
     idleness: Idleness,
+    idle_times: IdleTimes,
 }
 
 impl Controller {
@@ -144,6 +148,7 @@ impl Controller {
             mapping,
             apps: BTreeMap::new(),
             idleness: Idleness::default(),
+            idle_times: IdleTimes::default(),
             config,
             topology,
         })
@@ -182,11 +187,15 @@ impl Controller {
         let observation = without(&all, |observed| observed.fixed.is_some());
         let usable = self.usable(&observation);
         let (machine, apps) = (&self.config.machine, &self.apps);
+        let basis = |app| {
+            let planned = apps.get(&app).map(|remembered| &remembered.planned);
+            planned.map(basis).unwrap_or_default()
+        };
         self.monitor
-            .observe(&observation, &self.topology, machine, |app| {
-                let planned = apps.get(&app).map(|remembered| &remembered.planned);
-                planned.map_or_else(Sharing::default, |planned| planned.share.sharing)
-            });
+            .observe(&observation, &self.topology, machine, basis);
+        let monitor = &self.monitor;
+        self.idle_times
+            .observe(&observation, basis, |app| monitor.profile(app));
         self.forget_those_that_left(&observation);
         self.idleness.observe(&observation);
         let plan = if usable.is_empty() {
@@ -289,6 +298,8 @@ impl Controller {
             transfers,
         } = decided;
 
+        let idle_times = self.idle_times_beside(observation, &profiles, &shares, &placed, lent);
+
         // Names are asked for only where CPUs changed hands.
         let names: OnceCell<BTreeMap<AppId, &AppName>> = OnceCell::new();
         let name = |app: AppId| -> Option<&AppName> {
@@ -302,7 +313,8 @@ impl Controller {
             .zip(placed)
             .zip(&observation.apps)
             .zip(&profiles)
-            .map(|(((share, place), observed), profile)| {
+            .zip(idle_times)
+            .map(|((((share, place), observed), profile), idle_time)| {
                 free.remove_all(&place.cpus);
                 let mut share = share.with_reasons_of(&observed.spec, profile.activity);
                 share
@@ -322,6 +334,10 @@ impl Controller {
                     let cpus = cpus.clone();
                     reasons.push(Reason::Borrows { cpus });
                 }
+                if !idle_time.is_none() {
+                    let cpus = idle_time.cpus.clone();
+                    reasons.push(Reason::UsesIdleTime { cpus });
+                }
                 if allowed.confines() && !self.lies_by_node(&share, &place.cpus) {
                     share.by_node = None;
                 }
@@ -330,6 +346,7 @@ impl Controller {
                     name: observed.spec.name.clone(),
                     cpus: place.cpus,
                     loan,
+                    idle_time,
                     strategy: place.strategy,
                     sentence: share.explanation.sentence(&name),
                     share,
@@ -353,6 +370,31 @@ impl Controller {
             free,
             actions,
         }
+    }
+
+    /// Whose idle time each application may use besides the CPUs it has been placed on.
+    fn idle_times_beside(
+        &self,
+        observation: &Observation,
+        profiles: &[&Profile],
+        shares: &[Share],
+        placed: &[AppPlacement],
+        lent: &Lent,
+    ) -> Vec<IdleTime> {
+        let last = |app| self.apps.get(&app).map(|last| &last.planned);
+        let candidate = |((share, place), profile): ((&Share, &AppPlacement), &&Profile)| {
+            let floor = last(share.app).and_then(|planned| planned.share.floor);
+            match self.config.lending {
+                Lending::Never => Candidate::Neither,
+                Lending::WhenIdle => Candidate::of(share, &place.cpus, profile, floor, &lent.cpus),
+            }
+        };
+        let candidates: Vec<Candidate> = (shares.iter().zip(placed).zip(profiles))
+            .map(candidate)
+            .collect();
+        self.idle_times.divide(observation, &candidates, |app| {
+            last(app).is_some_and(|planned| !planned.idle_time.is_none())
+        })
     }
 
     /// Whether an application has on each node what its share says, where it says that.
@@ -519,6 +561,7 @@ impl Controller {
             allocation: self.allocation.save(),
             apps: self.apps.clone(),
             idleness: self.idleness.clone(),
+            idle_times: self.idle_times.clone(),
         }
     }
 
@@ -541,6 +584,7 @@ impl Controller {
         self.monitor.restore(state.monitor);
         self.apps = state.apps;
         self.idleness = state.idleness;
+        self.idle_times = state.idle_times;
         Ok(())
     }
 }
@@ -632,6 +676,7 @@ fn in_place(observed: &AppObservation, state: &str, reason: Reason) -> PlannedAp
         },
         cpus,
         loan: Loan::None,
+        idle_time: IdleTime::default(),
     }
 }
 

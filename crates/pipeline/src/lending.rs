@@ -11,8 +11,8 @@
 //! part of what an application holds once its owner is back.
 
 use mapper_model::{
-    Activity, AppId, AppObservation, CpuSet, Explanation, Lending, Loan, Observation, PlannedApp,
-    Reading, Reason, Resizing, Sharing, Trigger,
+    Activity, AppId, AppObservation, CpuSet, Explanation, IdleTime, Lending, Loan, Observation,
+    PlannedApp, Reading, Reason, Resizing, Sharing, Trigger,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,6 +178,7 @@ pub(crate) fn lent(observed: &AppObservation, planned: &PlannedApp) -> PlannedAp
     let cpus = observed.effective.clone();
     let mut lent = planned.clone();
     lent.loan = Loan::Lends;
+    lent.idle_time = IdleTime::default();
     if lent.share.sharing == Sharing::Exclusive {
         lent.share.cpus = cpus.len();
     }

@@ -17,6 +17,7 @@ pub mod check;
 mod controller;
 mod division;
 mod explain;
+mod idle_time;
 mod lending;
 mod owners;
 pub mod pacing;

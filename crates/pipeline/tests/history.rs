@@ -9,8 +9,9 @@ use mapper_model::random::SplitMix64;
 use mapper_model::testing::{Machine, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
-    CpuSet, Event, Fixed, Lending, Loan, Observation, Qos, Reading, ReportedProgress, Resizing,
-    RuntimeProgress, SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger, Weight,
+    CpuSet, Event, Fixed, IdleTimeUse, Lending, Loan, Observation, Qos, Reading, ReportedProgress,
+    Resizing, RuntimeProgress, SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger,
+    Weight,
 };
 use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
@@ -73,6 +74,7 @@ fn spec(id: AppId, numbers: &mut SplitMix64) -> AppSpec {
             numbers,
             &[Lending::WhenIdle, Lending::WhenIdle, Lending::Never],
         ),
+        idle_time: pick(numbers, &[IdleTimeUse::WhileLeft, IdleTimeUse::Never]),
         ..AppSpec::named(AppName::new(&format!("app{}", id.0)).unwrap())
     }
 }

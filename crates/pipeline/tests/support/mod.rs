@@ -31,6 +31,10 @@ pub struct App {
     /// CPU time used so far, if that is read.
     pub cpu_time_ns: Option<u64>,
     pub asleep: bool,
+    /// The part of its CPUs that it keeps busy.
+    pub busy: f64,
+    /// How much of what it does on CPUs of others counts.
+    pub gains: f64,
 }
 
 pub struct World {
@@ -114,6 +118,8 @@ impl World {
             done: 0.0,
             cpu_time_ns: None,
             asleep: false,
+            busy: 1.0,
+            gains: 1.0,
         });
         id
     }
@@ -136,10 +142,15 @@ impl World {
         for app in &mut self.apps {
             let cpus = app.effective.len();
             if cpus > 0 && !app.asleep {
-                let used_ns = u64::from(cpus) * SECOND_NS;
+                let planned = self.last.apps.iter().find(|planned| planned.app == app.id);
+                let more = planned.map_or(0.0, |planned| f64::from(planned.idle_time.count));
+                let used = f64::from(cpus) * app.busy + 0.6 * more;
+                let used_ns = (used * SECOND_NS as f64) as u64;
                 app.cpu_time_ns = app.cpu_time_ns.map(|so_far| so_far + used_ns);
+                let gained = 0.6 * more / f64::from(cpus) * (app.curve)(cpus);
+                app.done += app.gains * gained;
                 let normal = (0..12).map(|_| self.numbers.unit()).sum::<f64>() - 6.0;
-                app.done += ((app.curve)(cpus) * (1.0 + self.noise * normal)).max(0.0);
+                app.done += (app.busy * (app.curve)(cpus) * (1.0 + self.noise * normal)).max(0.0);
             }
         }
         self.decide(Trigger::Interval);
