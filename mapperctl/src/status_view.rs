@@ -179,6 +179,10 @@ pub(crate) fn state(app: &AppStatus) -> String {
         1 => format!("borrows CPU {cpus}"),
         _ => format!("borrows CPUs {cpus}"),
     }));
+    parts.extend(app.idle_time.as_ref().map(|cpus| match cpus.len() {
+        1 => format!("uses CPU {cpus} while it is idle"),
+        _ => format!("uses CPUs {cpus} while they are idle"),
+    }));
     parts.extend(app.adopted.is_some().then(|| "adopted".to_owned()));
     let partition = app.partition.as_ref();
     let is_refused = partition.is_some_and(|p| p.in_force != Partition::Isolated);

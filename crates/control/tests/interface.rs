@@ -314,6 +314,7 @@ fn status() -> Status {
             cpu_count: 2,
             fair_cpus: 2,
             borrowed: Some(CpuSet::first(1)),
+            idle_time: None,
             qos: Qos::default(),
             weight: Weight::default(),
             min_cpus: 1,

@@ -33,6 +33,7 @@ fn app(id: u64, name: &str, list: &str) -> AppStatus {
         cpus,
         fair_cpus: 16,
         borrowed: None,
+        idle_time: None,
         qos: Qos::default(),
         weight: Weight::default(),
         min_cpus: 1,

@@ -7,9 +7,10 @@ use crate::registry::app::{App, Standing};
 use crate::registry::page;
 use crate::telemetry::Telemetry;
 use crate::telemetry::tally::Trouble;
+use mapper_host::enforce::IdleTimeChange;
 use mapper_host::{HostError, chain};
 use mapper_model::{
-    Action, AppId, CpuSet, Loan, NodeId, Observation, Plan, PlannedApp, Sharing, Weight,
+    Action, AppId, CpuSet, IdleTime, Loan, NodeId, Observation, Plan, PlannedApp, Sharing, Weight,
 };
 use std::collections::BTreeSet;
 
@@ -25,8 +26,16 @@ pub(crate) fn enforce(
     if plan.apps.iter().any(has_others_cpus) {
         weigh(plan, observation, machine);
     }
+    let changed = use_idle_times(plan, registry, machine);
     for action in &plan.actions {
-        set_cpus(action, machine, telemetry);
+        set_cpus(action.app(), action.to(), machine, telemetry);
+    }
+    let moved: BTreeSet<AppId> = plan.actions.iter().map(Action::app).collect();
+    let stays = |planned: &&PlannedApp| !moved.contains(&planned.app);
+    for planned in plan.apps.iter().filter(stays) {
+        if changed.contains(&planned.app) {
+            set_cpus(planned.app, &planned.cpus, machine, telemetry);
+        }
     }
     for action in &plan.actions {
         let planned = plan.apps.iter().find(|planned| planned.app == action.app());
@@ -42,12 +51,14 @@ pub(crate) fn enforce(
             telemetry,
         );
     }
-    let moved: BTreeSet<AppId> = plan.actions.iter().map(Action::app).collect();
     for planned in &plan.apps {
         let Some(app) = registry.get_mut(planned.app) else {
             continue;
         };
         if app.fixed().is_some() {
+            if !std::mem::take(&mut app.published_idle_time).is_none() {
+                publish_in_force(app, machine, decider);
+            }
             continue;
         }
         if moved.contains(&planned.app) {
@@ -90,9 +101,39 @@ fn among_sharers(weight: Weight, loan: &Loan, sharing: Sharing) -> Weight {
     }
 }
 
-fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
-    let app = action.app();
-    match machine.enforcer.apply(app, action.to()) {
+/// Says which CPUs each application may use besides its own, from the next time on that these are set. Returns those for
+/// which that has changed.
+fn use_idle_times(plan: &Plan, registry: &mut Registry, machine: &mut Machine) -> BTreeSet<AppId> {
+    let mut changed = BTreeSet::new();
+    for planned in &plan.apps {
+        let (app, wanted) = (planned.app, &planned.idle_time);
+        let Some(known) = registry.get_mut(app) else {
+            continue;
+        };
+        if known.fixed().is_some() {
+            // It has what the operator or a limit has set, and nothing besides.
+            known.idle_time = IdleTime::default();
+            continue;
+        }
+        let used = machine.enforcer.use_idle_time(app, &wanted.cpus);
+        if !matches!(used, Ok(IdleTimeChange::None)) {
+            changed.insert(app);
+        }
+        known.idle_time = match used {
+            Ok(_) => wanted.clone(),
+            Err(error) => {
+                if !error.is_gone() {
+                    tracing::info!(app = app.0, "uses no idle time: {}", chain(&error));
+                }
+                IdleTime::default()
+            }
+        };
+    }
+    changed
+}
+
+fn set_cpus(app: AppId, to: &CpuSet, machine: &mut Machine, telemetry: &mut Telemetry) {
+    match machine.enforcer.apply(app, to) {
         Ok(()) => {}
         // It has just ended, which will be noticed.
         Err(error) if error.is_gone() => {}
@@ -102,11 +143,7 @@ fn set_cpus(action: &Action, machine: &mut Machine, telemetry: &mut Telemetry) {
         }
         Err(error) => {
             telemetry.tally.error(Trouble::Enforce);
-            let failed = match action {
-                Action::Shrink { .. } => "not shrunk",
-                Action::Set { .. } => "not confined",
-            };
-            tracing::warn!(app = app.0, "{failed}: {}", chain(&error));
+            tracing::warn!(app = app.0, "not confined to {to}: {}", chain(&error));
         }
     }
 }
@@ -137,21 +174,34 @@ fn read_back(app: &mut App, planned: &PlannedApp, machine: &mut Machine) {
     }
 }
 
+/// Publishes the CPUs in force, whatever was planned.
+pub(crate) fn publish_in_force(app: &mut App, machine: &Machine, decider: &Decider) {
+    let counted = app.counted_cpus();
+    if let Some(page) = &mut app.page {
+        let most = machine.usable.len();
+        let spec = &app.record.spec;
+        let allocation = page::allocation(&app.effective, counted, spec, decider.topology(), most);
+        page.writer.publish(&allocation);
+    }
+}
+
 /// Publishes the CPUs on the application's page, if they have changed.
 fn publish(app: &mut App, planned: &PlannedApp, machine: &Machine, decider: &Decider) {
     let before = app.record.planned.as_ref();
     let is_same = |before: &PlannedApp| {
         before.cpus == planned.cpus && before.share.cpus == planned.share.cpus
     };
-    if before.is_some_and(is_same) {
+    let idle_time = std::mem::replace(&mut app.published_idle_time, app.idle_time.clone());
+    if before.is_some_and(is_same) && idle_time == app.idle_time {
         return;
     }
     if let Some(page) = &mut app.page {
         let most = app.most_cpus.unwrap_or(u32::MAX).min(machine.usable.len());
         let topology = decider.topology();
+        let IdleTime { cpus, count } = &app.idle_time;
         let allocation = page::allocation(
-            &planned.cpus,
-            planned.share.cpus,
+            &planned.cpus.union(cpus),
+            planned.share.cpus + count,
             &app.record.spec,
             topology,
             most,

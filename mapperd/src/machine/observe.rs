@@ -10,7 +10,7 @@ use crate::registry::page;
 use mapper_host::enforce::Standing as InForce;
 use mapper_host::observe::Subject;
 use mapper_model::{
-    Activity, AppObservation, CpuSet, Lending, Observation, Reading, Trigger, Weight,
+    Activity, AppObservation, CpuSet, IdleTimeUse, Lending, Observation, Reading, Trigger, Weight,
 };
 use mapper_pipeline::{Owned, Owner, weights_by_owner};
 use std::collections::BTreeMap;
@@ -167,6 +167,7 @@ fn observe_one(
     let page = app.page.as_ref();
     let wish = page.and_then(|page| page.reader.own_report(now_ns).cpus);
     let mut spec = app.record.spec.clone();
+    spec.idle_time = idle_time_use(app, machine);
     spec.cpus = page::narrowed(spec.cpus, wish, equal_share);
     AppObservation {
         app: id,
@@ -175,6 +176,28 @@ fn observe_one(
         allowed: app.allowed(),
         fixed: app.fixed(),
         reading,
+    }
+}
+
+/// Whether an application may use the idle time of others: not one of a user who may ask for real-time priorities, as
+/// threads with these would not make way there. Root's programs are trusted with that.
+fn idle_time_use(app: &mut App, machine: &Machine) -> IdleTimeUse {
+    let record = &app.record;
+    if app.by_priorities.is_none() {
+        // Its first process may have ended.
+        let pid = app.tasks.processes.first();
+        let pid = pid.copied().unwrap_or(record.first_process.pid);
+        let most = machine.proc.most_real_time_priority(pid);
+        app.by_priorities = most
+            .ok()
+            .map(|most| match most == 0 || is_privileged(record.uid) {
+                true => IdleTimeUse::WhileLeft,
+                false => IdleTimeUse::Never,
+            });
+    }
+    match app.by_priorities {
+        Some(IdleTimeUse::WhileLeft) => machine.enforcer.idle_time_use(record.id),
+        Some(IdleTimeUse::Never) | None => IdleTimeUse::Never,
     }
 }
 

@@ -9,7 +9,9 @@ use crate::registry::provenance::{Build, Provenance};
 use mapper_abi::TeamsOff;
 use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::enforce::Tasks;
-use mapper_model::{Activity, AppId, AppSpec, CpuSet, Fixed, Loan, PlannedApp, Sharing};
+use mapper_model::{
+    Activity, AppId, AppSpec, CpuSet, Fixed, IdleTime, IdleTimeUse, Loan, PlannedApp, Sharing,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -103,6 +105,12 @@ pub(crate) struct App {
     pub(crate) page: Option<Page>,
     /// The CPUs in force when last read; empty before the first placement.
     pub(crate) effective: CpuSet,
+    /// Whether the priorities that it may ask for let it use others' idle time, once that was read.
+    pub(crate) by_priorities: Option<IdleTimeUse>,
+    /// What it has of others' idle time besides.
+    pub(crate) idle_time: IdleTime,
+    /// The same as its page has it.
+    pub(crate) published_idle_time: IdleTime,
     /// The assignable CPUs that a limit around it (of its unit or slice) leaves it, if not all.
     pub(crate) limit: Option<CpuSet>,
     /// The most CPUs that the mask it was launched with lets it have; `None` if that is not known.
@@ -150,7 +158,7 @@ impl App {
         };
         Held {
             own: counted - borrowed,
-            borrowed,
+            borrowed: borrowed + self.idle_time.count,
         }
     }
 
@@ -195,6 +203,9 @@ impl App {
             record,
             page: None,
             effective: CpuSet::new(),
+            by_priorities: None,
+            idle_time: IdleTime::default(),
+            published_idle_time: IdleTime::default(),
             limit: None,
             most_cpus: None,
             reported_mismatch: None,

@@ -23,7 +23,7 @@ use mapper_control::schema::{
     BY_DEFAULT, LaunchRequest, LinkedOpenMp, Partition, RuntimeChoice, ShimFile, TeamsWish, Terms,
     Threads,
 };
-use mapper_model::{AppSpec, Lending, TeamMode};
+use mapper_model::{AppSpec, IdleTimeUse, Lending, TeamMode};
 
 /// Whether a launch has the runtime interface; without it teams are fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +104,7 @@ pub(crate) fn settle(
             cpus: wishes.cpus,
             resizing: wishes.resizing,
             lending: wishes.lending.or(lends_by_rule).unwrap_or_default(),
+            idle_time: IdleTimeUse::Never,
             teams,
         },
         runtime: match interface {

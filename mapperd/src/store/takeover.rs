@@ -13,12 +13,12 @@
 
 use crate::decider::Decider;
 use crate::machine::Machine;
-use crate::machine::enforce::bind_memory;
+use crate::machine::enforce::{bind_memory, publish_in_force};
 use crate::machine::process::descriptor;
 use crate::registry::Registry;
 use crate::registry::app::{App, AppRecord, Lease};
 use crate::registry::origin::Origin;
-use crate::registry::page::{self, Page};
+use crate::registry::page::Page;
 use crate::registry::pending::{AdoptionAsked, Joining, Step};
 use crate::registry::process::Process;
 use crate::store::directory::{Found, StateDir};
@@ -123,7 +123,8 @@ pub(crate) fn take_over(
                 registry.joining.extend(joining(app, machine));
             }
             Ok(mut app) => {
-                publish(&mut app, machine, decider);
+                // It has all CPUs after an orderly stop.
+                publish_in_force(&mut app, machine, decider);
                 let cpus = planned_cpus(&app.record);
                 registry.apps.push(app);
                 bind_memory(id, &cpus, registry, machine, decider, telemetry);
@@ -221,17 +222,6 @@ fn joining(app: App, machine: &Machine) -> Option<Joining> {
         step: Step::Moving { since: None },
         app,
     })
-}
-
-/// Corrects the page, which has all CPUs after an orderly stop.
-fn publish(app: &mut App, machine: &Machine, decider: &Decider) {
-    let counted = app.counted_cpus();
-    if let Some(page) = &mut app.page {
-        let most = machine.usable.len();
-        let spec = &app.record.spec;
-        let allocation = page::allocation(&app.effective, counted, spec, decider.topology(), most);
-        page.writer.publish(&allocation);
-    }
 }
 
 /// A group that is not in the saved state.

@@ -90,8 +90,16 @@ fn app_status(app: &App, machine: &Machine, decider: &Decider) -> AppStatus {
             (None, Some(share)) => share.state.clone(),
             (None, None) => String::new(),
         },
+        idle_time: Some(&app.idle_time.cpus)
+            .filter(|cpus| !cpus.is_empty())
+            .cloned(),
         floor: share.and_then(|share| share.floor),
-        performance: profile.and_then(|p| p.performance).map(Into::into),
+        performance: match profile.and_then(|p| p.performance) {
+            Some(performance) => Some(performance.into()),
+            // As it was on its own CPUs alone, which its promise is for.
+            None if !app.idle_time.is_none() => record.accounting.account().performance,
+            None => None,
+        },
         memory_traffic: profile.and_then(|p| p.memory),
         bottleneck: profile.map(|p| p.bottleneck).unwrap_or_default(),
         teams: record.spec.teams,
@@ -151,6 +159,7 @@ fn outline(app: &App, accounts: &Accounts) -> AppStatus {
             Loan::Borrows { cpus } => Some(cpus.clone()),
             Loan::Lends | Loan::None => None,
         }),
+        idle_time: None,
         qos: record.spec.qos,
         weight: record.spec.weight,
         min_cpus: record.spec.cpus.min(),
@@ -260,7 +269,8 @@ mod tests {
     use mapper_abi::TeamsOff;
     use mapper_control::schema::AdoptTarget;
     use mapper_model::{
-        AppId, AppSpec, CpuRange, Explanation, PlannedApp, Qos, Share, Sharing, Strategy, Weight,
+        AppId, AppSpec, CpuRange, Explanation, IdleTime, PlannedApp, Qos, Share, Sharing, Strategy,
+        Weight,
     };
 
     /// The sentences of `SECURITY.md` that say what the test below does.
@@ -282,6 +292,7 @@ mod tests {
             loan: Loan::Borrows {
                 cpus: "3".parse().unwrap(),
             },
+            idle_time: IdleTime::default(),
             strategy: Strategy::Spread,
             share: Share {
                 app: AppId(7),
@@ -353,6 +364,7 @@ mod tests {
             // Not shown.
             command: String::new(),
             state: "another user's".to_owned(),
+            idle_time: None,
             floor: None,
             performance: None,
             memory_traffic: None,

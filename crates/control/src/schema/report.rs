@@ -67,7 +67,7 @@ pub struct Account {
     pub managed_ns: u64,
     /// Time on CPUs that it was given, summed over them: what it could have used.
     pub given_cpu_ns: u64,
-    /// The same on CPUs of idle applications, which it had beside those.
+    /// The same on CPUs of idle applications, which it had beside those, or that others left idle.
     pub borrowed_cpu_ns: u64,
     /// CPU time that it used, where that is measured.
     pub used_cpu_ns: Option<u64>,

@@ -213,6 +213,10 @@ pub struct AppStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub borrowed: Option<CpuSet>,
+    /// CPUs of others that it uses besides while those leave them idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub idle_time: Option<CpuSet>,
     /// The promise.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub qos: Qos,
