@@ -21,6 +21,7 @@ mod containers;
 mod daemon;
 mod daemons_tests;
 mod drop_in;
+mod idle_time;
 mod kernel;
 mod launching;
 mod lifecycle;
@@ -72,6 +73,7 @@ const TESTS: &[Test] = tests![
     confinement::an_arrival_and_a_departure_change_the_allocation,
     confinement::no_cpu_is_ever_promised_twice,
     confinement::bounds_on_cpus_are_kept,
+    idle_time::what_a_service_leaves_idle_is_used_and_it_has_as_much_as_without,
     own_word::who_says_that_more_cpus_bring_no_work_gives_them_to_who_says_that_they_do,
     own_word::who_says_that_more_cpus_bring_no_speed_gives_them_to_who_says_that_they_do,
     own_word::who_says_that_it_can_use_two_cpus_has_two_and_the_other_has_the_rest,
