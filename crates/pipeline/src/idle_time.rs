@@ -244,7 +244,7 @@ impl Candidate {
             Self::Neither => return None,
             Self::Owner(cpus) | Self::Taker(cpus) | Self::Either(cpus) => cpus,
         };
-        // What has just changed is not used, and an owner of which the kernel knows nothing cannot be let go first.
+        // What has just changed is not used, and the kernel orders only those that stand beside each other.
         let is_beside = observed.spec.idle_time == IdleTimeUse::WhileLeft;
         (is_beside && *cpus == observed.effective && !cpus.is_empty()).then_some(cpus)
     }

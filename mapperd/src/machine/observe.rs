@@ -183,6 +183,9 @@ fn observe_one(
 /// threads with these would not make way there. Root's programs are trusted with that.
 fn idle_time_use(app: &mut App, machine: &Machine) -> IdleTimeUse {
     let record = &app.record;
+    if machine.enforcer.idle_time_use(record.id) == IdleTimeUse::Never {
+        return IdleTimeUse::Never;
+    }
     if app.by_priorities.is_none() {
         // Its first process may have ended.
         let pid = app.tasks.processes.first();
@@ -195,10 +198,7 @@ fn idle_time_use(app: &mut App, machine: &Machine) -> IdleTimeUse {
                 false => IdleTimeUse::Never,
             });
     }
-    match app.by_priorities {
-        Some(IdleTimeUse::WhileLeft) => machine.enforcer.idle_time_use(record.id),
-        Some(IdleTimeUse::Never) | None => IdleTimeUse::Never,
-    }
+    app.by_priorities.unwrap_or_default()
 }
 
 /// The assignable CPUs without those of applications that the operator placed; all of them, if none would be left.
