@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::application::{Application, Runtime, launch};
-use crate::daemon::{apps_group, main_pid, output_of, status, status_of, wait_for_another};
+use crate::daemon::{apps_group, main_pid, output_of, status_of, wait_for_another};
 use crate::kernel::{cpu_list, online_cpus, read, wait_for};
 use crate::users::User;
 
@@ -70,10 +70,10 @@ impl Program {
 
     fn ensure_it_uses_its_own_cpus_alone(&self) -> Result<()> {
         let (last, cpus) = (self.in_group("cpu.idle")?, self.in_group("cpuset.cpus")?);
+        let state = status_of(self.name)?;
         ensure!(
-            last == "0" && cpu_list(&cpus)?.len() == 1,
-            "cpu.idle is {last}, its CPUs {cpus}: {}",
-            status()?["apps"]
+            last == "0" && state["cpus"] == cpus.as_str() && state["idle_time"].is_null(),
+            "cpu.idle is {last}, its CPUs {cpus}: {state}"
         );
         Ok(())
     }
@@ -136,6 +136,10 @@ pub(crate) fn what_a_service_leaves_idle_is_used_and_it_has_as_much_as_without()
         batch.ensure_it_uses_idle_time()
     })?;
     drop(service);
+    wait_for("the service to be gone", || {
+        ensure!(status_of("service").is_err(), "it is listed");
+        Ok(())
+    })?;
     let _busy = Program::start("busy", COMPUTES)?;
     wait_for("the batch to leave", || {
         batch.ensure_it_uses_its_own_cpus_alone()
