@@ -398,10 +398,12 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
 }
 
 /// Files of a process for which the kernel waits for no lock that the process can keep while it lives, nor for its file systems.
-const READ_AT_ONCE: [&str; 8] = [
+const READ_AT_ONCE: [&str; 9] = [
     "N",
     "N/cgroup",
     "N/comm",
+    // The kernel takes the lock of the signals for it, as for `stat`.
+    "N/limits",
     "N/stat",
     "N/status",
     "N/task",
