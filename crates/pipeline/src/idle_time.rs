@@ -1,8 +1,8 @@
 //! Which applications may use the time that others leave idle on their CPUs.
 //!
 //! An application that leaves half a CPU or more idle, interval after interval, keeps its CPUs; another that keeps its own
-//! busy may run there, too, but only while no thread of the owner wants to. The kernel ensures that, within microseconds, so
-//! that the owner loses no CPU time (it may lose cache and memory bandwidth). It goes one way: what uses the idle time of
+//! busy may run there, too, but only while no thread of the owner wants to. The kernel ensures that, so that
+//! the owner loses no CPU time (it may lose cache and memory bandwidth). It goes one way: what uses the idle time of
 //! others leaves none itself.
 //!
 //! It has to pay: the application must get more done than on its own CPUs, by the progress that it or its runtime reports,
