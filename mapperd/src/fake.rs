@@ -31,8 +31,8 @@ use mapper_host::clock::ManualClock;
 use mapper_host::cpus::UsableCpus;
 use mapper_host::enforce::{
     Adoptee, BindMemory, Capabilities, Confine, Departure, Enforcer, ForeignSet, Former, Handover,
-    HeldUp, Isolate, MembersKept, Membership, MemoryBinding, Moved, Moves, Newcomer, Tasks,
-    ThreadMasks, Unfinished,
+    HeldUp, IdleTimeChange, Isolate, MembersKept, Membership, MemoryBinding, Moved, Moves,
+    Newcomer, Tasks, ThreadMasks, Unfinished,
 };
 use mapper_host::procfs::ProcFs;
 use mapper_host::topology::{TopologyReadError, TopologySource};
@@ -59,6 +59,9 @@ const SHAPE: Shape = Shape {
 pub(crate) struct Seen {
     pub(crate) sets: BTreeMap<AppId, CpuSet>,
     pub(crate) weights: BTreeMap<AppId, Weight>,
+    pub(crate) idle_times: BTreeMap<AppId, CpuSet>,
+    /// The kernel does not let one run last.
+    pub(crate) refuses_idle_time: bool,
     pub(crate) foreign: BTreeMap<AppId, ForeignSet>,
     pub(crate) groups: BTreeMap<AppId, u64>,
     pub(crate) limits: BTreeMap<AppId, CpuSet>,
@@ -137,6 +140,20 @@ impl Confine for FakeEnforcer {
     fn weigh(&mut self, app: AppId, weight: Weight) -> Result<(), HostError> {
         self.0.borrow_mut().weights.insert(app, weight);
         Ok(())
+    }
+
+    fn use_idle_time(&mut self, app: AppId, cpus: &CpuSet) -> Result<IdleTimeChange, HostError> {
+        let mut seen = self.0.borrow_mut();
+        if seen.refuses_idle_time {
+            seen.idle_times.remove(&app);
+            let refused = std::io::ErrorKind::PermissionDenied.into();
+            return Err(HostError::Io("write", "cpu.idle".to_owned(), refused));
+        }
+        let before = seen.idle_times.insert(app, cpus.clone());
+        match before.unwrap_or_default() == *cpus {
+            true => Ok(IdleTimeChange::None),
+            false => Ok(IdleTimeChange::Made),
+        }
     }
 
     fn limit_of(&self, app: AppId) -> Result<Option<CpuSet>, HostError> {
@@ -327,6 +344,8 @@ impl FakeMachine {
             looks_for_ends: 0,
             listed: BTreeMap::new(),
             looks_are_cut: false,
+            idle_times: BTreeMap::new(),
+            refuses_idle_time: false,
             unfinished: Unfinished::Nothing,
             admission: Duration::ZERO,
             admitted: Vec::new(),

@@ -258,6 +258,85 @@ fn log_mismatch(app: &mut App) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{FakeMachine, root};
+    use crate::registry::page::Page;
+    use mapper_model::Trigger;
+
+    /// Puts a plan in force in which an application keeps its CPUs and has this of others' idle time.
+    fn enforce_with(machine: &mut FakeMachine, app: AppId, idle_time: &IdleTime) {
+        let daemon = &mut machine.daemon;
+        let planned = daemon.registry.get(app).unwrap().record.planned.clone();
+        let planned = PlannedApp {
+            idle_time: idle_time.clone(),
+            ..planned.unwrap()
+        };
+        let plan = Plan {
+            apps: vec![planned],
+            ..Plan::default()
+        };
+        let observation = Observation {
+            tick: 1,
+            now_ns: 1,
+            trigger: Trigger::Interval,
+            usable: CpuSet::first(8),
+            apps: Vec::new(),
+        };
+        enforce(
+            &plan,
+            &observation,
+            &mut daemon.registry,
+            &mut daemon.machine,
+            &daemon.decider,
+            &mut daemon.telemetry,
+        );
+    }
+
+    #[test]
+    fn idle_time_in_force_counts_for_teams_and_once_refused_or_set_by_the_operator_no_more() {
+        let mut machine = FakeMachine::with_processes_of(0);
+        let app = machine.adopt(&root(), "/a").unwrap();
+        let known = machine.daemon.registry.get_mut(app).unwrap();
+        known.page = Some(Page::create().unwrap());
+        let own: CpuSet = "0-3".parse().unwrap();
+        known.effective = own.clone();
+        let planned = known.record.planned.as_mut().unwrap();
+        planned.cpus = own.clone();
+        planned.share.cpus = 4;
+        machine.seen.borrow_mut().sets.insert(app, own);
+        let counted = |machine: &FakeMachine| {
+            let page = machine.daemon.registry.get(app).unwrap().page.as_ref();
+            let allocation = page.unwrap().reader.allocation().unwrap();
+            (allocation.cpu_count, allocation.cpus.iter().count())
+        };
+        let more = IdleTime {
+            cpus: "5-6".parse().unwrap(),
+            count: 1,
+        };
+        enforce_with(&mut machine, app, &more);
+        assert_eq!(counted(&machine), (5, 6));
+        enforce_with(&mut machine, app, &IdleTime::default());
+        assert_eq!(counted(&machine), (4, 4));
+        machine.seen.borrow_mut().refuses_idle_time = true;
+        enforce_with(&mut machine, app, &more);
+        assert_eq!(counted(&machine), (4, 4));
+        machine.seen.borrow_mut().refuses_idle_time = false;
+        enforce_with(&mut machine, app, &more);
+        assert_eq!(counted(&machine), (5, 6));
+        let known = machine.daemon.registry.get_mut(app).unwrap();
+        known.effective = "2".parse().unwrap();
+        known.record.standing = Standing::LeftToOperator(known.effective.clone());
+        enforce_with(&mut machine, app, &IdleTime::default());
+        assert_eq!(counted(&machine), (1, 1));
+        assert!(
+            machine
+                .daemon
+                .registry
+                .get(app)
+                .unwrap()
+                .idle_time
+                .is_none()
+        );
+    }
 
     #[test]
     fn only_one_that_lends_cpus_of_its_own_comes_before_all_others() {
