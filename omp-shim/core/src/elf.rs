@@ -305,6 +305,7 @@ impl View<'_> {
                 DT_STRTAB => tables.strings = self.relocated(value),
                 DT_SYMTAB => tables.symbols = self.relocated(value),
                 DT_GNU_HASH => tables.gnu_hash = self.relocated(value),
+                DT_VERSYM => tables.versions = self.relocated(value),
                 DT_JMPREL => tables.calls.start = self.relocated(value),
                 DT_PLTRELSZ => tables.calls.bytes = value,
                 DT_RELA => tables.data.start = self.relocated(value),
@@ -358,6 +359,9 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
+const DT_VERSYM: i64 = 0x6fff_fff0;
+/// A version of a symbol that only modules get that were linked with it.
+const HIDDEN: u16 = 0x8000;
 const R_X86_64_GLOB_DAT: u64 = 6;
 const R_X86_64_JUMP_SLOT: u64 = 7;
 /// Relocations of thread-local variables: module number, offset within it, offset from the thread pointer, descriptors.
@@ -380,6 +384,8 @@ pub struct Tables {
     strings: usize,
     symbols: usize,
     gnu_hash: usize,
+    /// 0 where symbols have no versions.
+    versions: usize,
     calls: Extent,
     data: Extent,
 }
@@ -404,6 +410,12 @@ impl Tables {
     fn name(&self, symbol: &libc::Elf64_Sym) -> &CStr {
         // SAFETY: `st_name` is an offset into the string table, whose entries are C strings.
         unsafe { CStr::from_ptr((self.strings + symbol.st_name as usize) as *const c_char) }
+    }
+
+    fn is_hidden(&self, index: usize) -> bool {
+        // SAFETY: there is a version for each symbol; callers take the index from the module's own tables.
+        self.versions != 0
+            && unsafe { (self.versions as *const u16).add(index).read() } & HIDDEN != 0
     }
 
     fn defines(&self, name: &CStr) -> bool {
@@ -439,7 +451,8 @@ impl Tables {
             let chained = word(first_bucket + buckets + index - first_hashed);
             if chained | 1 == hash | 1 {
                 let symbol = self.symbol(index);
-                if symbol.st_shndx != SHN_UNDEF && self.name(&symbol) == name {
+                let is_defined = symbol.st_shndx != SHN_UNDEF && !self.is_hidden(index);
+                if is_defined && self.name(&symbol) == name {
                     return Some(symbol);
                 }
             }
@@ -510,6 +523,16 @@ fn gnu_hash(name: &CStr) -> u32 {
 mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the loader")]
+    fn of_several_versions_of_a_function_the_one_that_the_linker_takes_is_found() {
+        for name in [c"sched_getaffinity", c"pthread_setaffinity_np", c"nice"] {
+            // SAFETY: the handle is a special one, the name a C string.
+            let expected = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+            assert_eq!(next_definition(name), Some(expected as usize), "{name:?}");
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the loader")]

@@ -13,6 +13,7 @@ mod follow;
 mod forks;
 mod harness;
 mod inert;
+mod kernel_settings;
 mod libomp_static;
 mod mkl;
 mod modules;

@@ -61,9 +61,13 @@ pub(super) fn fail(error: c_int) -> c_int {
     -1
 }
 
-/// Exports functions under the names of the C library's that return an int. The expression gets the real call.
+/// Exports functions under the names of the C library's that return an int. The expression gets the real call, the first one
+/// where a function has none of its own.
 macro_rules! in_place_of_c_library {
-    (|$real:ident| $answer:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
+    (@answer $answer:expr) => { $answer };
+    (@answer $answer:expr, $own:expr) => { $own };
+    (|$real:ident| $answer:expr;
+        $($name:ident($($argument:ident: $type:ty),*) $(=> $own:expr)?;)*) => {
         mod real {
             use mapper_shim_core::symbols::c_name;
             use $crate::c_library::CFunction;
@@ -94,7 +98,7 @@ macro_rules! in_place_of_c_library {
                 Some(real) => unsafe { real($($argument),*) },
                 None => $crate::c_library::fail(libc::ENOSYS),
             };
-            $answer
+            $crate::c_library::in_place_of_c_library!(@answer $answer $(, $own)?)
         }
     )*};
 }

@@ -16,7 +16,7 @@
 mod ending;
 mod lending;
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 pub(super) use ending::{finish, succeed};
@@ -338,6 +338,29 @@ fn wait_on_host(member: &'static Member) {
 /// of the thread that made it, is not, and must not run the parent's members. Costs a system call.
 pub(super) fn carries(member: &'static Member) -> bool {
     member.lead().os_thread() == kernel::thread_number()
+}
+
+/// Whether the calling OS thread runs `member`, on its carrier or beside it. Costs a system call, as [`carries`].
+pub(super) fn runs_here(member: &'static Member) -> bool {
+    let host = member.host().unwrap_or_else(|| member.lead());
+    host.os_thread() == kernel::thread_number()
+}
+
+/// Makes a call of the C library for `member`, which runs here, on its own OS thread. That one is parked, or this one; where it
+/// hosts another member, which only members that were stuck do, this one makes the call.
+pub(super) fn on_own_thread(member: &'static Member, call: &dyn Fn() -> c_int) -> c_int {
+    if member.is_lead() || member.host().is_some() {
+        return call();
+    }
+    let lead = member.lead();
+    let carrier = &lead.carrier;
+    carrier.enter(member);
+    // Nobody else takes members away or brings them back meanwhile.
+    let mut members = carrier.members(lead).iter();
+    let is_parked = !members.any(|it| it.host().is_some_and(|host| core::ptr::eq(host, member)));
+    let answer = is_parked.then(|| member.have_called(call));
+    carrier.leave();
+    answer.unwrap_or_else(call)
 }
 
 /// Lets another member of the block run, if one could; says whether one did. The calling thread may be another then.

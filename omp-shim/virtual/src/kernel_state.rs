@@ -4,7 +4,8 @@
 //! *Approach.* A module with OpenMP constructs that imports a function that sets such a thing, or sends something to a
 //! single thread, refuses virtual teams. One without constructs does not: Python's interpreter and OpenBLAS import such
 //! functions and do not use them within regions. Functions that only tell are admitted, and so are those that other
-//! parts of the shim correct: signal masks and alternate stacks, users and groups, names.
+//! parts of the shim correct: signal masks and alternate stacks, users and groups, names, and those for which a member's
+//! own OS thread makes the call ([`super::kernel_settings`]).
 //!
 //! *Bounds.* `clock_gettime`, `getrusage`, `timer_create` and `syscall`, which mostly do no harm, are admitted. What a
 //! library without constructs does when it is called within a region is not noticed.
@@ -18,18 +19,16 @@ const OPENMP: [&[u8]; 2] = [b"GOMP_", b"omp_"];
 const ASKED_BY_OTHERS: &[u8] = b"omp_in_parallel";
 
 /// Functions that set what is a thread's own, or address a single thread.
-const FUNCTIONS: [&[u8]; 5] = [
+const FUNCTIONS: [&[u8]; 4] = [
     // Signals, and cancellation at any instruction.
     b"pthread_kill pthread_sigqueue tgkill pthread_setcanceltype",
     // Scheduling.
-    b"pthread_setschedparam pthread_setschedprio sched_setscheduler sched_setparam sched_setattr setpriority nice",
+    b"sched_setattr",
     // Places.
-    b"pthread_setaffinity_np sched_setaffinity set_mempolicy numa_bind numa_run_on_node numa_run_on_node_mask \
-      numa_run_on_node_mask_all numa_sched_setaffinity hwloc_set_cpubind hwloc_set_thread_cpubind",
+    b"set_mempolicy numa_bind numa_run_on_node numa_run_on_node_mask numa_run_on_node_mask_all numa_sched_setaffinity \
+      hwloc_set_cpubind hwloc_set_thread_cpubind",
     // Clocks, rights and namespaces.
     b"pthread_getcpuclockid setfsuid setfsgid capset cap_set_proc unshare setns",
-    // Timer slack, secure bits, names by another way than `pthread_setname_np`, …
-    b"prctl",
 ];
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -69,8 +68,8 @@ mod tests {
 
     #[test]
     fn a_module_with_constructs_that_changes_kernel_state_is_recognised() {
-        let setters = "prctl nice pthread_kill pthread_setaffinity_np numa_set_preferred \
-            hwloc_set_membind_nodeset";
+        let setters =
+            "sched_setattr pthread_kill numa_set_preferred unshare hwloc_set_membind_nodeset";
         for setter in setters.split_ascii_whitespace() {
             for constructs in [
                 "GOMP_parallel malloc",
@@ -86,9 +85,9 @@ mod tests {
     #[test]
     fn a_module_without_constructs_may_set_what_it_likes() {
         // As Python's interpreter, and OpenBLAS with threads of its own.
-        assert!(!may_set("prctl pthread_kill sched_setaffinity nice"));
-        assert!(!may_set("pthread_setaffinity_np syscall"));
-        assert!(!may_set("pthread_setaffinity_np omp_in_parallel"));
+        assert!(!may_set("set_mempolicy pthread_kill sched_setattr unshare"));
+        assert!(!may_set("pthread_kill syscall"));
+        assert!(!may_set("pthread_kill omp_in_parallel"));
     }
 
     #[test]
@@ -96,6 +95,7 @@ mod tests {
         assert!(!may_set(
             "GOMP_parallel sched_getaffinity pthread_getaffinity_np pthread_getschedparam getpriority \
             sched_yield sched_getcpu pthread_setname_np pthread_sigmask sigaltstack setuid raise \
+            prctl nice setpriority sched_setscheduler sched_setaffinity pthread_setaffinity_np \
             pthread_cancel clock_gettime numa_available niceness"
         ));
     }

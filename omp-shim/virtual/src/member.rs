@@ -11,7 +11,7 @@
 //! *Invariants.* Member 0 is the thread that begins the regions; its OS thread is never parked. The other OS threads
 //! are made when first needed and end with the first member's, which owns the pool; no region runs then. A member runs in one place at a time: on its carrier or its host.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -21,12 +21,12 @@ use mapper_shim_core::thread_state::{self, Logical, ThreadState};
 
 use super::block::Carrier;
 use super::context::{self, Base, HandOff, Modes, Saved};
-use super::kernel;
 use super::preserved::PreservedState;
 use super::runtimes_lock::RuntimesLock;
 use super::share::Share;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
+use super::{kernel, proxy_call};
 
 /// What a member is doing: one of the constants, or waiting at a barrier of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +83,8 @@ pub(crate) struct Member {
     pub(super) carried: AtomicU32,
     pub(super) mailbox: Mailbox,
     pub(super) guest: AtomicPtr<Member>,
+    /// What its OS thread is to call for it.
+    pub(super) ordered_call: AtomicPtr<c_void>,
     /// Where its OS thread goes on once its guest waits.
     pub(super) parked: Saved,
     /// The carrier whose lock its OS thread gives back when it gets there.
@@ -141,6 +143,7 @@ const NEVER: u32 = u32::MAX;
 pub(super) const CARRY: u32 = 2;
 pub(super) const HOST: u32 = 3;
 pub(super) const END: u32 = 4;
+pub(super) const CALL: u32 = 5;
 
 impl Member {
     /// The one that the shim's core knows so.
@@ -311,6 +314,14 @@ impl Member {
         self.guest
             .store(core::ptr::from_ref(guest).cast_mut(), Ordering::Relaxed);
         self.mailbox.post(HOST);
+    }
+
+    /// Has its OS thread, which is parked and gets no other order meanwhile, make a call of the C library.
+    pub(super) fn have_called(&self, call: &dyn Fn() -> c_int) -> c_int {
+        proxy_call::by_order(call, |order| {
+            self.ordered_call.store(order, Ordering::Relaxed);
+            self.mailbox.post(CALL);
+        })
     }
 
     /// The guest of this OS thread has stopped: parks it, and then releases the lock of `carrier`, which the caller

@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering;
 use mapper_shim_core::{attachment, thread_state};
 
 use super::context::{self, Base, HandOff};
-use super::member::{CARRY, END, Member, OfMember};
-use super::{attendants, team};
+use super::member::{CALL, CARRY, END, Member, OfMember};
+use super::{attendants, proxy_call, team};
 
 /// Room for a parked OS thread's frames and signal handlers, which would else overwrite the member below.
 const PARKED_BYTES: usize = 1 << 20;
@@ -23,6 +23,11 @@ impl Member {
                     self.take_up_modes();
                     team::carry(self);
                     self.keep_modes();
+                    continue;
+                }
+                CALL => {
+                    // SAFETY: who ordered it waits for the answer.
+                    unsafe { proxy_call::run(self.ordered_call.load(Ordering::Relaxed)) };
                     continue;
                 }
                 _ => {}

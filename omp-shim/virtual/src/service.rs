@@ -10,8 +10,8 @@ use mapper_shim_core::{attachment, logical};
 use super::member::OfMember;
 use super::region::{self, Plan};
 use super::{
-    admission, c_library, control_variables, credentials, liveness, owner, preserved, shares,
-    storage, team, thread_names, waiting,
+    admission, c_library, control_variables, credentials, kernel_settings, liveness, owner,
+    preserved, shares, storage, team, thread_names, waiting,
 };
 
 /// Virtual teams, as what runs regions with logical threads.
@@ -28,6 +28,7 @@ pub fn look_up() {
     admission::look_up();
     c_library::look_up();
     credentials::look_up();
+    kernel_settings::look_up();
     preserved::look_up();
     thread_names::look_up();
 }
