@@ -107,7 +107,7 @@ fn what_virtual_teams_cannot_serve_has_real_ones_and_is_explained() {
     };
     let daemon = Daemon::start();
     let cases = [
-        (made(&["-DORDERED"]), "it has ordered or doacross loops"),
+        (made(&["-DDOACROSS"]), "it has doacross loops"),
         (made(&["-DTASKS"]), "it has tasks"),
         (made(&["-DTASK_REDUCTION"]), "it has reductions over tasks"),
         (made(&["-DCANCELLATION"]), "it cancels constructs"),

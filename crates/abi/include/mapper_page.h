@@ -61,7 +61,7 @@
 // Value of `teams_off`: the program gives its regions a `num_threads` clause.
 #define MAPPER_TEAMS_OFF_CLAUSE 3
 
-// Value of `teams_off`: no virtual teams, for a module has ordered or doacross loops.
+// Value of `teams_off`: no virtual teams, for a module has doacross loops.
 #define MAPPER_TEAMS_OFF_ORDERED 4
 
 // Value of `teams_off`: no virtual teams, for a module has tasks.

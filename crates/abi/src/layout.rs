@@ -52,7 +52,7 @@ pub const TEAMS_OFF_SET_NUM_THREADS: u32 = 1;
 pub const TEAMS_OFF_SET_DYNAMIC: u32 = 2;
 /// Value of `teams_off`: the program gives its regions a `num_threads` clause.
 pub const TEAMS_OFF_CLAUSE: u32 = 3;
-/// Value of `teams_off`: no virtual teams, for a module has ordered or doacross loops.
+/// Value of `teams_off`: no virtual teams, for a module has doacross loops.
 pub const TEAMS_OFF_ORDERED: u32 = 4;
 /// Value of `teams_off`: no virtual teams, for a module has tasks.
 pub const TEAMS_OFF_TASKS: u32 = 5;

@@ -48,8 +48,8 @@ pub enum TeamsOff {
     /// The program gives its regions a `num_threads` clause.
     #[strum(to_string = "teams do not follow: it gives its regions a num_threads clause")]
     Clause = layout::TEAMS_OFF_CLAUSE,
-    /// A module has ordered or doacross loops.
-    #[strum(to_string = "teams are not virtual: it has ordered or doacross loops")]
+    /// A module has doacross loops.
+    #[strum(to_string = "teams are not virtual: it has doacross loops")]
     Ordered = layout::TEAMS_OFF_ORDERED,
     /// A module has tasks.
     #[strum(to_string = "teams are not virtual: it has tasks")]

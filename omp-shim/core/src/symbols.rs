@@ -162,6 +162,25 @@ symbols! {
         GOMP_loop_static_next
         GOMP_loop_ull_static_start
         GOMP_loop_ull_static_next
+        GOMP_loop_ordered_static_start
+        GOMP_loop_ordered_dynamic_start
+        GOMP_loop_ordered_guided_start
+        GOMP_loop_ordered_runtime_start
+        GOMP_loop_ordered_start
+        GOMP_loop_ull_ordered_static_start
+        GOMP_loop_ull_ordered_dynamic_start
+        GOMP_loop_ull_ordered_guided_start
+        GOMP_loop_ull_ordered_runtime_start
+        GOMP_loop_ull_ordered_start
+        GOMP_loop_ordered_static_next
+        GOMP_loop_ordered_dynamic_next
+        GOMP_loop_ordered_guided_next
+        GOMP_loop_ordered_runtime_next
+        GOMP_loop_ull_ordered_static_next
+        GOMP_loop_ull_ordered_dynamic_next
+        GOMP_loop_ull_ordered_guided_next
+        GOMP_loop_ull_ordered_runtime_next
+        GOMP_ordered_start
         GOMP_loop_end
         GOMP_loop_end_nowait
         GOMP_loop_start
@@ -246,16 +265,6 @@ symbols! {
     // Constructs that virtual teams do not support.
     exported Unsupported Touches TEAM {
         GOMP_parallel_reductions
-        GOMP_loop_ordered_static_start
-        GOMP_loop_ordered_dynamic_start
-        GOMP_loop_ordered_guided_start
-        GOMP_loop_ordered_runtime_start
-        GOMP_loop_ordered_start
-        GOMP_loop_ull_ordered_static_start
-        GOMP_loop_ull_ordered_dynamic_start
-        GOMP_loop_ull_ordered_guided_start
-        GOMP_loop_ull_ordered_runtime_start
-        GOMP_loop_ull_ordered_start
         GOMP_loop_doacross_static_start
         GOMP_loop_doacross_dynamic_start
         GOMP_loop_doacross_guided_start
@@ -320,6 +329,7 @@ symbols! {
     }
     // Neither exported nor called.
     known Supported KeepsNothing NONE {
+        GOMP_ordered_end
         omp_get_wtime
         omp_get_wtick
         omp_get_nested

@@ -1,7 +1,7 @@
 //! Loops that libgomp dispenses in chunks: the `_start` and `_next` functions, called once for every chunk.
 //!
 //! The caller is known by its return address, noted by a stub: the result is tested, so the call is never turned into a
-//! jump. Ordered loops are left alone, and `GOMP_loop_start` is for virtual teams only.
+//! jump. Ordered loops and `GOMP_loop_start` are for virtual teams only.
 
 use core::ffi::{c_long, c_ulonglong};
 

@@ -345,13 +345,10 @@ fn a_wheel_is_served_by_its_runtime_beside_regions_of_another_and_within_them() 
 fn what_virtual_teams_do_not_serve_is_refused_in_the_region_that_loads_it() {
     let program = Program::with_flags(Compiler::Gcc, "late_within.c", &["-fopenmp", "-ldl"]);
     for (construct, function) in [
-        ("ORDERED", "GOMP_loop_ordered_static_start"),
-        ("ORDERED_DYNAMIC", "GOMP_loop_ordered_dynamic_start"),
         ("DOACROSS", "GOMP_loop_doacross_static_start"),
         ("SCOPE", "GOMP_scope_start"),
         ("TARGET", "GOMP_target_ext"),
         ("OLD_TARGET", "GOMP_target"),
-        ("ORDERED_ULL", "GOMP_loop_ull_ordered_guided_start"),
         ("DOACROSS_ULL", "GOMP_loop_ull_doacross_runtime_start"),
     ] {
         let library = program.dir.path().join(format!("lib{construct}.so"));

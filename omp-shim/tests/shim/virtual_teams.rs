@@ -25,6 +25,23 @@ fn every_construct_is_right_whatever_the_number_of_carriers() {
 }
 
 #[test]
+fn ordered_regions_run_in_the_order_of_the_iterations() {
+    let program = Program::new(Compiler::Gcc, "ordered.c");
+    let plain = program.run_plainly(&[], &[("OMP_NUM_THREADS", "4")]);
+    assert_eq!(plain.output(), "right\n");
+    for threads in [2, 3, 8] {
+        for cpus in [1, 2, 3, 5, 8] {
+            let mut managed = program.managed().threads(threads).virtually(cpus);
+            let outcome = managed.run();
+            assert_eq!(outcome.output(), "right\n", "{threads} on {cpus}");
+            let report = managed.page.report();
+            assert_eq!(report.teams_off, None);
+            assert!(report.team_size <= cpus, "{}", report.team_size);
+        }
+    }
+}
+
+#[test]
 fn clauses_of_several_sizes_are_not_news_each_time() {
     let program = Program::new(Compiler::Gcc, "clauses_in_turn.c");
     let mut managed = program.managed().threads(4).virtually(3);

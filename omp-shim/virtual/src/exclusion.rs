@@ -121,7 +121,7 @@ impl Locks {
 const TURNS: u32 = 32;
 
 /// Has `member` let others run until `attempt` succeeds; false if there are none left to run.
-fn retry(member: &'static Member, attempt: impl Fn() -> bool) -> bool {
+pub(super) fn retry(member: &'static Member, attempt: impl Fn() -> bool) -> bool {
     let mut turns = 0_u32;
     while carrier::give_way(member) {
         if attempt() {

@@ -1,8 +1,9 @@
 //! The starts of worksharing constructs by which gcc (from version 9 on) asks for more than chunks: shared memory, for
 //! `scan` and `lastprivate(conditional:)`, and reductions over tasks, which `admission` refuses. The loops continue by
-//! the ordinary functions.
+//! the ordinary functions. Ordered ones are in [`super::ordered`].
 
 use core::ffi::{c_long, c_uint, c_ulonglong, c_void};
+use core::ptr::null_mut;
 
 use mapper_shim_core::chunks::{Bound, Bounds};
 use mapper_shim_core::construct::{Division, Loop, Schedule};
@@ -15,7 +16,7 @@ use super::worksharing::{self, next_section};
 use crate::shares;
 
 /// How a loop with that schedule is divided: by the program's settings unless it is a known one.
-fn division(schedule: c_long, chunk: i64) -> Division {
+pub(super) fn division(schedule: c_long, chunk: i64) -> Division {
     match Schedule::of_kind(schedule) {
         Some(schedule) => schedule.by(chunk),
         None => Division::of_settings(logical::runtime()),
@@ -23,16 +24,26 @@ fn division(schedule: c_long, chunk: i64) -> Division {
 }
 
 #[derive(Clone, Copy)]
-struct Extras {
+pub(super) struct Extras {
     /// A description of reductions over tasks, or null.
-    reductions: *mut usize,
+    pub(super) reductions: *mut usize,
     /// The size of the memory wanted, then its place; or null.
-    memory: *mut *mut c_void,
-    symbol: Symbol,
+    pub(super) memory: *mut *mut c_void,
+    pub(super) symbol: Symbol,
+}
+
+impl Extras {
+    pub(super) const fn none(symbol: Symbol) -> Self {
+        Self {
+            reductions: null_mut(),
+            memory: null_mut(),
+            symbol,
+        }
+    }
 }
 
 /// Has `member` enter a construct. Safety: `extras` are of the caller's arguments.
-unsafe fn enter(member: &'static Member, extras: Extras, describe: impl Fn() -> Loop) {
+pub(super) unsafe fn enter(member: &'static Member, extras: Extras, describe: impl Fn() -> Loop) {
     let Extras {
         reductions,
         memory,

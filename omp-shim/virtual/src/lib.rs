@@ -48,6 +48,7 @@ mod kernel_state;
 mod liveness;
 mod member;
 mod mkl;
+mod ordered;
 mod os_thread;
 mod owner;
 mod pool;

@@ -72,6 +72,9 @@ pub(crate) struct Member {
     pub(super) share: AtomicPtr<Share>,
     /// Static chunks it has had there.
     pub(super) trips: AtomicU64,
+    /// Its chunk of an ordered loop, as numbers of iterations; empty if it has none.
+    pub(super) chunk_first: AtomicU64,
+    pub(super) chunk_last: AtomicU64,
     pub(super) singles_met: AtomicU32,
     /// The lock of a runtime that it took last and has not given back.
     pub(super) held: AtomicPtr<RuntimesLock>,
@@ -269,6 +272,10 @@ impl Member {
         self.take_up_modes();
         // SAFETY: its OS thread is there, and nobody runs under its thread pointer but while parked.
         unsafe { self.thread_pointer().lend_errno() };
+    }
+
+    pub(super) fn has_ordered_chunk(&self) -> bool {
+        self.chunk_first.load(Ordering::Relaxed) != self.chunk_last.load(Ordering::Relaxed)
     }
 
     #[inline]

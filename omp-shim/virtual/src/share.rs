@@ -17,6 +17,7 @@ use mapper_shim_core::adaptive_schedule;
 use mapper_shim_core::construct::{Chunk, Loop, Schedule};
 use mapper_shim_core::shared_loop::SharedLoop;
 
+use super::kernel;
 use super::shared_memory::Memory;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,8 @@ pub(super) struct Share {
     next: OwnLine,
     /// What is left of the loop, if its chunks grow.
     growing: SharedLoop,
+    /// Of an ordered loop.
+    pub(super) turn: Turn,
 }
 
 /// The next iteration to hand out; all threads write here, so it has a cache line to itself.
@@ -82,6 +85,7 @@ impl Share {
             memory: Memory::new(),
             next: OwnLine(AtomicU64::new(0)),
             growing: SharedLoop::vacant(),
+            turn: Turn::new(),
         }
     }
 
@@ -118,6 +122,7 @@ impl Share {
         self.count.store(work.span.count, Ordering::Relaxed);
         self.chunk.store(work.chunk, Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
+        self.turn.begin();
         self.memory.provide(work.memory_bytes);
         if work.schedule == Schedule::Adaptive {
             adaptive_schedule::deal(&self.growing, work.span, team);
@@ -143,22 +148,34 @@ impl Share {
 
     #[inline]
     pub(super) fn dispense(&self, asker: Asker) -> Option<Chunk> {
+        if self.schedule.load(Ordering::Relaxed) == Schedule::Adaptive as u32 {
+            return self.take_growing(asker.id);
+        }
+        self.take(asker).map(|part| self.chunk_of(part))
+    }
+
+    /// The numbers of the next iterations: of the first, and of the one behind the last. Not of a loop whose chunks grow.
+    #[inline]
+    pub(super) fn take(&self, asker: Asker) -> Option<(u64, u64)> {
         let count = self.count.load(Ordering::Relaxed);
         let chunk = self.chunk.load(Ordering::Relaxed);
         let schedule = self.schedule.load(Ordering::Relaxed);
-        let (first, last) = if schedule == Schedule::Dynamic as u32 {
-            take_dynamic(&self.next.0, count, chunk)?
+        if schedule == Schedule::Dynamic as u32 {
+            take_dynamic(&self.next.0, count, chunk)
         } else if schedule == Schedule::Guided as u32 {
-            take_guided(&self.next.0, count, chunk, asker.team)?
-        } else if schedule == Schedule::Adaptive as u32 {
-            return self.take_growing(asker.id);
+            take_guided(&self.next.0, count, chunk, asker.team)
         } else {
-            static_part(count, chunk, asker)?
-        };
+            static_part(count, chunk, asker)
+        }
+    }
+
+    #[inline]
+    pub(super) fn chunk_of(&self, (first, last): (u64, u64)) -> Chunk {
+        let count = self.count.load(Ordering::Relaxed);
         let start = self.start.load(Ordering::Relaxed);
         let step = self.step.load(Ordering::Relaxed);
         let value = |index: u64| start.wrapping_add(step.wrapping_mul(index as i64));
-        Some(Chunk {
+        Chunk {
             first: value(first),
             end: if last == count {
                 self.end.load(Ordering::Relaxed)
@@ -166,12 +183,54 @@ impl Share {
                 value(last)
             },
             iterations: last - first,
-        })
+        }
     }
 
     #[cold]
     fn take_growing(&self, id: u32) -> Option<Chunk> {
         self.growing.take_here(id).map(Chunk::from)
+    }
+}
+
+/// Whose `ordered` regions may run: those of the chunk that begins with this iteration.
+pub(super) struct Turn {
+    first: AtomicU64,
+    /// How often it was passed on, for those who sleep.
+    passed: AtomicU32,
+}
+
+impl Turn {
+    const fn new() -> Self {
+        Self {
+            first: AtomicU64::new(0),
+            passed: AtomicU32::new(0),
+        }
+    }
+
+    fn begin(&self) {
+        self.first.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn is(&self, first: u64) -> bool {
+        self.first.load(Ordering::Acquire) == first
+    }
+
+    /// For who has it.
+    pub(super) fn pass_on(&self, first: u64) {
+        self.first.store(first, Ordering::Release);
+        self.passed.fetch_add(1, Ordering::Release);
+        kernel::futex_wake(&self.passed, u32::MAX >> 1);
+    }
+
+    /// Sleeps until it is that one's turn. Another OS thread has it.
+    pub(super) fn wait_for(&self, first: u64) {
+        loop {
+            let passed = self.passed.load(Ordering::Acquire);
+            if self.is(first) {
+                return;
+            }
+            kernel::futex_wait(&self.passed, passed);
+        }
     }
 }
 

@@ -87,6 +87,22 @@ pub(super) fn next_chunk(member: &Member) -> Option<Chunk> {
     Some(chunk)
 }
 
+/// The same of an ordered loop; the member keeps which iterations it got.
+pub(super) fn next_ordered_chunk(member: &Member) -> Option<Chunk> {
+    let share = share_of(member)?;
+    let trips = member.trips.load(Ordering::Relaxed);
+    let part = share.take(share::Asker {
+        id: member.id,
+        team: size(),
+        trips,
+    });
+    let (first, last) = part.unwrap_or_default();
+    member.chunk_first.store(first, Ordering::Relaxed);
+    member.chunk_last.store(last, Ordering::Relaxed);
+    member.trips.store(trips + 1, Ordering::Relaxed);
+    part.map(|part| share.chunk_of(part))
+}
+
 pub(super) fn memory(member: &Member) -> *mut c_void {
     share_of(member).map_or(null_mut(), Share::memory)
 }

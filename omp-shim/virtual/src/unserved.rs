@@ -31,16 +31,6 @@ unsafe extern "C" fn target(number: usize) -> *mut c_void {
 }
 
 jump_on! { target:
-    GOMP_loop_ordered_static_start
-    GOMP_loop_ordered_dynamic_start
-    GOMP_loop_ordered_guided_start
-    GOMP_loop_ordered_runtime_start
-    GOMP_loop_ordered_start
-    GOMP_loop_ull_ordered_static_start
-    GOMP_loop_ull_ordered_dynamic_start
-    GOMP_loop_ull_ordered_guided_start
-    GOMP_loop_ull_ordered_runtime_start
-    GOMP_loop_ull_ordered_start
     GOMP_loop_doacross_static_start
     GOMP_loop_doacross_dynamic_start
     GOMP_loop_doacross_guided_start
