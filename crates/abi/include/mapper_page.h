@@ -112,7 +112,7 @@
 // Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle.
 #define MAPPER_TEAMS_OFF_BY_HANDLE 20
 
-// Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
+// Value of `teams_off`: no virtual teams, for its threads change kernel settings of their own, or a module may.
 #define MAPPER_TEAMS_OFF_KERNEL_STATE 21
 
 // Value of `teams_off`: virtual teams were given up, for threads waited for one another by spinning.

@@ -86,7 +86,7 @@ pub const TEAMS_OFF_OBSERVED: u32 = 18;
 pub const TEAMS_OFF_UNWATCHED: u32 = 19;
 /// Value of `teams_off`: teams are not virtual, for the program looks up functions of the runtime by a handle.
 pub const TEAMS_OFF_BY_HANDLE: u32 = 20;
-/// Value of `teams_off`: no virtual teams, for a module with OpenMP changes kernel settings of single threads.
+/// Value of `teams_off`: no virtual teams, for its threads change kernel settings of their own, or a module may.
 pub const TEAMS_OFF_KERNEL_STATE: u32 = 21;
 /// Value of `teams_off`: virtual teams were given up, for threads waited for one another by spinning.
 pub const TEAMS_OFF_SPUN: u32 = 22;

@@ -125,10 +125,11 @@ pub enum TeamsOff {
                      bypasses mapper"
     )]
     ByHandle = layout::TEAMS_OFF_BY_HANDLE,
-    /// A module with constructs of OpenMP changes what the kernel keeps for each thread, or signals single threads.
+    /// Its threads change what the kernel keeps for each of them, or a module with constructs of OpenMP may do so or signals
+    /// single threads.
     #[strum(
-        to_string = "teams are not virtual: code with OpenMP constructs changes kernel settings of single threads, or \
-                     signals single threads (priority, CPU mask, prctl, pthread_kill)"
+        to_string = "teams are not virtual: its threads change kernel settings of their own, or signal each other \
+                     (priority, prctl, memory policy, pthread_kill)"
     )]
     KernelState = layout::TEAMS_OFF_KERNEL_STATE,
     /// Threads waited for one another by spinning; virtual teams were given up.
