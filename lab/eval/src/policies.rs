@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn only_what_the_daemon_runs_has_a_budget_for_deciding() {
         let all = &data::kept(&POLICIES).unwrap().policy;
-        assert_eq!(all.len(), 42);
+        assert_eq!(all.len(), 41);
         for Policy { name, budget, .. } in all {
             let own = name == "mapper" || name.starts_with("mapper-next");
             let expected = own && name != "mapper-next-no-budget";

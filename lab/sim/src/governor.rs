@@ -3,7 +3,7 @@
 //! A [`Governor`] sees an [`Observation`] with noisy counters, as the daemon would, and answers with CPU sets.
 //! The daemon's own decision step, a [`Controller`], is one; [`Controlled`] asks a policy at intervals.
 
-use mapper_model::{AppId, CpuSet, Observation};
+use mapper_model::{AppId, CpuSet, IdleTime, Observation};
 use mapper_pipeline::{Controller, OverheadBudget, Pacing};
 
 const DECISION_THREADS: f64 = 80.0;
@@ -24,8 +24,23 @@ impl Overhead {
     }
 }
 
-/// CPU sets to apply; programs that are not named keep theirs.
-pub type Decision = Vec<(AppId, CpuSet)>;
+/// What programs get.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Decision {
+    /// CPUs of their own; programs that are not named keep theirs.
+    pub cpus: Vec<(AppId, CpuSet)>,
+    /// What they may use besides; programs that are not named get nothing.
+    pub idle_times: Vec<(AppId, IdleTime)>,
+}
+
+impl FromIterator<(AppId, CpuSet)> for Decision {
+    fn from_iter<I: IntoIterator<Item = (AppId, CpuSet)>>(cpus: I) -> Self {
+        Self {
+            cpus: cpus.into_iter().collect(),
+            idle_times: Vec::new(),
+        }
+    }
+}
 
 /// Assigns CPUs.
 pub trait Governor {
@@ -48,8 +63,12 @@ pub trait Governor {
 
 impl Governor for Controller {
     fn decide(&mut self, observation: &Observation) -> Decision {
-        let apps = self.step(observation).apps.into_iter();
-        apps.map(|app| (app.app, app.cpus)).collect()
+        let mut decision = Decision::default();
+        for planned in self.step(observation).apps {
+            decision.cpus.push((planned.app, planned.cpus));
+            decision.idle_times.push((planned.app, planned.idle_time));
+        }
+        decision
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Judge<'a> {
                 false => self.longest[program],
             },
             set: Some(set),
-            rank: None,
+            idle_time: None,
         });
         let places: Vec<Place<'_>> = places.collect();
         let paces = self.speeds.paces(&places);

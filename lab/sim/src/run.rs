@@ -8,14 +8,15 @@
 use crate::counters::Bank;
 use crate::cycle::Position;
 use crate::governor::{Fixed, Governor, Overhead};
-use crate::lending::{Loan, Moves, Order};
+use crate::lending::{Loan, Moves};
 use crate::noise::Noise;
 use crate::performance::Events;
 use crate::scenario::{AppOutcome, GivenUp, Lending, Method, Outcome, Sample, Scenario, Teams};
 use crate::service;
 use crate::speeds::{Pace, Place, Program, Speeds};
 use mapper_model::{
-    AppId, AppName, AppObservation, AppSpec, CpuId, CpuSet, Observation, Reading, TeamMode, Trigger,
+    AppId, AppName, AppObservation, AppSpec, CpuId, CpuSet, IdleTime, IdleTimeUse, Observation,
+    Reading, TeamMode, Trigger,
 };
 
 /// Events after which a run is stopped: something makes no progress. The longest run of the papers' evaluations, with
@@ -61,6 +62,8 @@ struct Live {
     bank: Bank,
     spec: AppSpec,
     loan: Loan,
+    /// What it may use besides its own CPUs.
+    idle_time: IdleTime,
 }
 
 /// Counts of a program over all its runs.
@@ -96,7 +99,6 @@ struct Run<'a, 'g> {
     next_id: u64,
     paces: Vec<Pace>,
     outcome: Outcome,
-    order: Order,
 }
 
 impl<'a, 'g> Run<'a, 'g> {
@@ -141,7 +143,6 @@ impl<'a, 'g> Run<'a, 'g> {
             next_id: 1,
             paces: Vec::new(),
             outcome: Outcome::default(),
-            order: Order::of(scenario.jobs.len()),
             scenario,
         }
     }
@@ -193,6 +194,9 @@ impl<'a, 'g> Run<'a, 'g> {
         if job.app.openmp && self.scenario.teams == Teams::Follow {
             spec.teams = TeamMode::Follow;
         }
+        if self.scenario.lending == Lending::IdleTime {
+            spec.idle_time = IdleTimeUse::WhileLeft;
+        }
         let noise = Noise::new(self.scenario.seed, id);
         Live {
             program,
@@ -204,14 +208,8 @@ impl<'a, 'g> Run<'a, 'g> {
             bank: Bank::new(*threads, (id as u32).wrapping_mul(10_000), noise),
             spec,
             loan: Loan::default(),
+            idle_time: IdleTime::default(),
         }
-    }
-
-    const fn lends_one_way(&self) -> bool {
-        matches!(
-            self.scenario.lending,
-            Lending::OneWay | Lending::OneWayCores
-        )
     }
 
     fn goes_on(&self) -> bool {
@@ -235,7 +233,7 @@ impl<'a, 'g> Run<'a, 'g> {
             program: &self.programs[live.program],
             part: position.part,
             set: live.set.as_ref(),
-            rank: self.order.rank(live.program),
+            idle_time: Some(&live.idle_time),
         });
         let places: Vec<Place<'_>> = places.collect();
         self.paces.clear();
@@ -316,7 +314,6 @@ impl<'a, 'g> Run<'a, 'g> {
                 ..Events::default()
             };
             live.bank.count(parallel, &idle, paid_s);
-            self.order.observe(live.program, &pace.loan, step_s);
             let record = &mut self.records[live.program];
             record.lived_s += step_s;
             record.events.add(&pace.events, work_s);
@@ -404,10 +401,15 @@ impl<'a, 'g> Run<'a, 'g> {
         }
         self.outcome.decisions += 1;
         let mut moved = false;
-        if self.lends_one_way() && self.order.update() {
-            self.charge_all_sets();
+        for live in &mut self.live {
+            let given = decision.idle_times.iter().find(|(app, _)| *app == live.id);
+            let given = given.map_or_else(IdleTime::default, |(_, given)| given.clone());
+            if given.cpus != live.idle_time.cpus {
+                live.debt_s += self.scenario.constants.cpuset_s;
+            }
+            live.idle_time = given;
         }
-        for (app, set) in decision {
+        for (app, set) in decision.cpus {
             if let Some(at) = self.live.iter().position(|live| live.id == app)
                 && !(set.is_empty() || self.live[at].set.as_ref() == Some(&set))
             {
@@ -418,17 +420,7 @@ impl<'a, 'g> Run<'a, 'g> {
             }
         }
         if moved {
-            if self.lends_one_way() {
-                self.charge_all_sets();
-            }
             self.sample();
-        }
-    }
-
-    /// With lending, a new order or owner means that the set of every program is written again.
-    fn charge_all_sets(&mut self) {
-        for live in &mut self.live {
-            live.debt_s += self.scenario.constants.cpuset_s;
         }
     }
 
@@ -444,7 +436,7 @@ impl<'a, 'g> Run<'a, 'g> {
                 program,
                 part: program.cycle.position(live.progress_s).part,
                 set: live.set.as_ref(),
-                rank: None,
+                idle_time: Some(&live.idle_time),
             };
             let runnable = self.speeds.runnable_threads(&place);
             let clock_hz = machine.spec.clock_hz;

@@ -65,12 +65,9 @@ pub enum Lending {
     /// Whole cores, at no cost, to threads without a CPU: an upper bound of what lending can bring. Nothing for a
     /// program that was put on one node.
     WholeCores,
-    /// In one direction and at a cost, as control groups can do it (`lending`). Nothing for a program that was put
-    /// on one node. A CPU is lent even while its owner runs on another context of the core: CPU sets do not show
-    /// where in them the owner runs.
-    OneWay,
-    /// The same, but no CPU beside a running owner, as with core scheduling.
-    OneWayCores,
+    /// As the daemon decides, and at a cost. A CPU is lent even while its owner runs on another context of the
+    /// core: CPU sets do not show where in them the owner runs.
+    IdleTime,
 }
 
 /// What is simulated.

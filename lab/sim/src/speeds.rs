@@ -13,7 +13,7 @@ use crate::performance::{Events, Solution, solve};
 use crate::scenario::{Job, Lending, Scenario, Teams};
 use crate::service;
 use crate::waiting::{self, Kept};
-use mapper_model::CpuSet;
+use mapper_model::{CpuSet, IdleTime};
 use std::collections::BTreeMap;
 
 /// The least time in which a runtime notices that its allocation has changed.
@@ -53,8 +53,8 @@ pub(crate) struct Place<'a> {
     pub(crate) program: &'a Program,
     pub(crate) part: usize,
     pub(crate) set: Option<&'a CpuSet>,
-    /// Its place in the order of lending, if it takes part.
-    pub(crate) rank: Option<usize>,
+    /// What it may use besides, if the decision said so.
+    pub(crate) idle_time: Option<&'a IdleTime>,
 }
 
 impl<'a> Place<'a> {
@@ -99,7 +99,7 @@ impl<'a> Speeds<'a> {
                 program: &program,
                 part,
                 set: None,
-                rank: None,
+                idle_time: None,
             };
             let paces = self.find(&[place]);
             // As long as the speed alone is unknown, progress is in instructions.
@@ -117,7 +117,9 @@ impl<'a> Speeds<'a> {
             let words = place.set.map(CpuSet::as_words);
             key.push(words.map_or(u64::MAX, |words| words.len() as u64));
             key.extend_from_slice(words.unwrap_or(&[]));
-            key.push(place.rank.map_or(0, |rank| rank as u64 + 1));
+            let idle = place.idle_time.filter(|idle| !idle.is_none());
+            key.push(idle.map_or(0, |idle| u64::from(idle.count)));
+            key.extend_from_slice(idle.map_or(&[], |idle| idle.cpus.as_words()));
         }
         if !self.kept.contains_key(&key) {
             let paces = self.find(places);
@@ -191,7 +193,8 @@ impl<'a> Speeds<'a> {
         }
         let threads = match place.set {
             Some(set) if app.openmp && self.scenario.teams == Teams::Follow => {
-                program.threads.min(set.len())
+                let more = place.idle_time.map_or(0, |idle| idle.count);
+                program.threads.min(set.len() + more)
             }
             _ => program.threads,
         };
@@ -206,10 +209,11 @@ impl<'a> Speeds<'a> {
         }
     }
 
-    /// Threads without a CPU of their own set, unless they were put on one node.
+    /// Threads without a CPU of their own set. At no cost, none of a program that was put on one node.
     fn waiting(&self, runnable: f64, set: &CpuSet) -> f64 {
         let mut nodes = self.machine().topology().sockets().iter();
-        match nodes.any(|node| set.is_subset(node)) {
+        let is_free = self.scenario.lending == Lending::WholeCores;
+        match is_free && nodes.any(|node| set.is_subset(node)) {
             true => 0.0,
             false => (runnable - f64::from(set.len())).max(0.0),
         }
@@ -234,15 +238,16 @@ impl<'a> Speeds<'a> {
             Some(Party {
                 app,
                 own,
-                rank: place.rank,
+                idle_time: place.idle_time,
                 waiting: self.waiting(runnable[app], own),
+                meets: place.app().barrier_s.is_some(),
             })
         });
         let parties: Vec<Party<'_>> = parties.collect();
         match self.scenario.lending {
             Lending::Never => {}
             Lending::WholeCores => lending::lend_cores(&mut occupancy, machine, &parties),
-            how => lending::lend(&mut occupancy, machine, &parties, how),
+            Lending::IdleTime => lending::lend(&mut occupancy, machine, &parties),
         }
         occupancy
     }

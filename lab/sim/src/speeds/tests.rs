@@ -31,7 +31,7 @@ fn paces(constants: &Constants, programs: &[(&AppModel, u32, Option<&str>)]) -> 
         program,
         part: 0,
         set: set.as_ref(),
-        rank: None,
+        idle_time: None,
     });
     speeds.paces(&places.collect::<Vec<_>>()).to_vec()
 }
