@@ -1,14 +1,17 @@
 /* Each thread of a team sets what the kernel keeps for it, in a first region, and finds it there again: after barriers of that
- * region, and in later ones. The argument says what: masks, priorities, policies, slack or names. */
+ * region, and in later ones. The argument says what: masks, priorities, policies, slack or names; or handlers, which ask for such
+ * things while the threads do. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static const char *what;
@@ -42,11 +45,17 @@ static void set(int me, const cpu_set_t *all)
         cpu_set_t mine;
         CPU_ZERO(&mine);
         CPU_SET(cpu_of(me, all), &mine);
-        check(sched_setaffinity(0, sizeof mine, &mine) == 0, "set");
+        if (me % 3) check(sched_setaffinity(0, sizeof mine, &mine) == 0, "set");
+        else check(pthread_setaffinity_np(pthread_self(), sizeof mine, &mine) == 0, "set by handle");
     } else if (!strcmp(what, "priorities")) {
         errno = 0;
         if (me % 2) check(nice(1 + me) != -1 || errno == 0, "nice");
-        else check(setpriority(PRIO_PROCESS, 0, 1 + me) == 0, "set");
+        else if (me % 4) check(setpriority(PRIO_PROCESS, gettid(), 1 + me) == 0, "set by number");
+        else {
+            /* Within a region of its own. */
+#pragma omp parallel num_threads(1)
+            check(setpriority(PRIO_PROCESS, 0, 1 + me) == 0, "set");
+        }
     } else if (!strcmp(what, "policies")) {
         int policy = me % 2 ? SCHED_BATCH : SCHED_OTHER;
         if (me % 3) check(sched_setscheduler(0, policy, &none) == 0, "set");
@@ -83,10 +92,56 @@ static void look(int me, const cpu_set_t *all)
     }
 }
 
+static volatile int handled;
+
+static void ask(int number)
+{
+    char name[16];
+    (void)number;
+    if (prctl(PR_GET_NAME, name, 0, 0, 0) || getpriority(PRIO_PROCESS, 0) > 19) mistakes++;
+    handled++;
+}
+
+/* Threads and a handler ask at the same time. */
+static void interrupted(void)
+{
+    struct itimerval often = {{0, 200}, {0, 200}};
+    signal(SIGPROF, ask);
+    setitimer(ITIMER_PROF, &often, 0);
+    double until = omp_get_wtime() + 0.3;
+    while (omp_get_wtime() < until) {
+#pragma omp parallel
+        for (int round = 0; round < 100; round++) {
+            char name[16];
+            check(prctl(PR_GET_NAME, name, 0, 0, 0) == 0, "get");
+            check(getpriority(PRIO_PROCESS, 0) == 0, "priority");
+            if (round % 20 == 0) {
+#pragma omp barrier
+            }
+        }
+    }
+    memset(&often, 0, sizeof often);
+    setitimer(ITIMER_PROF, &often, 0);
+    check(handled > 10, "was not interrupted");
+}
+
+/* Longer than members of a virtual team wait for one of them. */
+static void compute(void)
+{
+    double until = omp_get_wtime() + 0.04;
+    while (omp_get_wtime() < until) {
+    }
+}
+
 int main(int count, char **arguments)
 {
     cpu_set_t all;
     what = count > 1 ? arguments[1] : "masks";
+    if (!strcmp(what, "handlers")) {
+        interrupted();
+        puts(mistakes ? "wrong" : "right");
+        return mistakes != 0;
+    }
     if (getpriority(PRIO_PROCESS, 0) > 0 || sched_getaffinity(0, sizeof all, &all)) return 2;
     /* Every second thread sets it at once, the others after a barrier: also the first of each block, and those after it. */
 #pragma omp parallel
@@ -99,6 +154,9 @@ int main(int count, char **arguments)
 #pragma omp barrier
             look(me, &all);
         }
+#pragma omp barrier
+        if (strcmp(what, "slack") && me == omp_get_num_threads() - 1) compute();
+        look(me, &all);
     }
     for (int region = 0; region < 20; region++) {
 #pragma omp parallel

@@ -9,8 +9,9 @@ fn each_member_has_what_it_has_set_over_barriers_and_regions() {
     turn::alone();
     let program = Program::new(Compiler::Gcc, "kernel_settings.c");
     for (what, off) in [
-        ("masks", None),
+        ("masks", Some(TeamsOff::KernelState)),
         ("names", None),
+        ("handlers", None),
         ("priorities", Some(TeamsOff::KernelState)),
         ("policies", Some(TeamsOff::KernelState)),
         ("slack", Some(TeamsOff::KernelState)),

@@ -61,13 +61,18 @@ pub(super) fn fail(error: c_int) -> c_int {
     -1
 }
 
-/// Exports functions under the names of the C library's that return an int. The expression gets the real call, the first one
-/// where a function has none of its own.
+/// Exports functions under the names of the C library's that return an int. The expression gets the real call with the same
+/// arguments; after `each`, those of single functions get the real function.
 macro_rules! in_place_of_c_library {
-    (@answer $answer:expr) => { $answer };
-    (@answer $answer:expr, $own:expr) => { $own };
-    (|$real:ident| $answer:expr;
-        $($name:ident($($argument:ident: $type:ty),*) $(=> $own:expr)?;)*) => {
+    (|$real:ident| $answer:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $crate::c_library::in_place_of_c_library! { each |$real|
+            $($name($($argument: $type),*) => {
+                let $real = || $real($($argument),*);
+                $answer
+            };)*
+        }
+    };
+    (each |$real:ident| $($name:ident($($argument:ident: $type:ty),*) => $answer:expr;)*) => {
         mod real {
             use mapper_shim_core::symbols::c_name;
             use $crate::c_library::CFunction;
@@ -93,12 +98,12 @@ macro_rules! in_place_of_c_library {
             let real = unsafe {
                 core::mem::transmute::<*mut core::ffi::c_void, Option<Function>>(real)
             };
-            let $real = || match real {
+            let $real = |$($argument: $type),*| match real {
                 // SAFETY: the arguments are the caller's, which waits until the call is through.
                 Some(real) => unsafe { real($($argument),*) },
                 None => $crate::c_library::fail(libc::ENOSYS),
             };
-            $crate::c_library::in_place_of_c_library!(@answer $answer $(, $own)?)
+            $answer
         }
     )*};
 }

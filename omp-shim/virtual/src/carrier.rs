@@ -346,14 +346,15 @@ pub(super) fn runs_here(member: &'static Member) -> bool {
     host.os_thread() == kernel::thread_number()
 }
 
-/// Makes a call of the C library for `member`, which runs here, on its own OS thread. That one is parked, or this one; where it
-/// hosts another member, which only members that were stuck do, this one makes the call.
+/// Makes a call of the C library for `member`, which runs here, on its own OS thread. That one is parked, or this one. This one
+/// makes the call also where the other carries the block or hosts another member, as after a member was stuck.
 pub(super) fn on_own_thread(member: &'static Member, call: &dyn Fn() -> c_int) -> c_int {
-    if member.is_lead() || member.host().is_some() {
-        return call();
-    }
     let lead = member.lead();
     let carrier = &lead.carrier;
+    // A handler may have interrupted the shim, where the block must not be touched.
+    if member.is_lead() || member.host().is_some() || carrier.gate.is_busy() {
+        return call();
+    }
     carrier.enter(member);
     // Nobody else takes members away or brings them back meanwhile.
     let mut members = carrier.members(lead).iter();

@@ -64,6 +64,11 @@ impl<W: Words> Gate<W> {
         self.busy.store(false, Ordering::Release);
     }
 
+    /// Whether the carrier is inside the shim. For its own OS thread.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// Whether others may touch the block from the carrier's next visit on. For the carrier under the lock.
     pub(super) fn set_contested(&self, contested: bool) {
         self.contested.store(contested, Ordering::Relaxed);

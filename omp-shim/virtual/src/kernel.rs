@@ -153,6 +153,26 @@ pub(super) fn thread_number() -> libc::pid_t {
     unsafe { call(libc::SYS_gettid, [0; 4]) as libc::pid_t }
 }
 
+/// The priority of a thread, from -20 to 19; nothing where the kernel does not say.
+pub(super) fn priority(thread: u32) -> Option<c_int> {
+    let arguments = [libc::PRIO_PROCESS as usize, thread as usize, 0, 0];
+    // SAFETY: takes numbers.
+    let answer = unsafe { call(libc::SYS_getpriority, arguments) };
+    // The kernel answers 40 for -20.
+    (answer > 0).then(|| 20 - answer as c_int)
+}
+
+/// Sets it; the number of an error if that fails.
+pub(super) fn set_priority(thread: u32, priority: c_int) -> Result<(), c_int> {
+    let priority = priority as usize;
+    let arguments = [libc::PRIO_PROCESS as usize, thread as usize, priority, 0];
+    // SAFETY: takes numbers.
+    match unsafe { call(libc::SYS_setpriority, arguments) } {
+        0 => Ok(()),
+        error => Err((error as c_int).saturating_neg()),
+    }
+}
+
 /// What is done on a signal, as the kernel has it.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]

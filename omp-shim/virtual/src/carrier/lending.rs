@@ -27,7 +27,10 @@ pub(crate) fn lend_members(lead: &'static Member, seen: Visits) -> u32 {
     let mut lent = 0;
     if carrier.gate.is_still(seen) {
         let members = carrier.members(lead);
-        for member in members.iter().filter(|member| carrier.could_run(member)) {
+        // The lead has no OS thread to be parked on, and would take another's.
+        let (first, others) = members.split_at(1.min(members.len()));
+        let in_turn = others.iter().chain(first);
+        for member in in_turn.filter(|member| carrier.could_run(member)) {
             let Some(host) = free_host(members, member) else {
                 continue;
             };
