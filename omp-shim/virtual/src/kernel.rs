@@ -1,7 +1,7 @@
 //! The system calls of virtual teams. Bare ones: the C library's wrappers write `errno`, which a barrier or a lock must
 //! not change.
 
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_char, c_int, c_long};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::AtomicU32;
 
@@ -171,6 +171,57 @@ pub(super) fn set_priority(thread: u32, priority: c_int) -> Result<(), c_int> {
         0 => Ok(()),
         error => Err((error as c_int).saturating_neg()),
     }
+}
+
+/// What the kernel keeps of a name, with the NUL.
+const NAME_BYTES: usize = 16;
+
+/// Does something with the file that has the name of a thread of this process; the number of an error if that fails.
+fn with_name_file(
+    thread: libc::pid_t,
+    flags: c_int,
+    run: impl FnOnce(usize) -> isize,
+) -> Result<usize, c_int> {
+    let mut path = [0_u8; 48];
+    let name = format_args!("/proc/self/task/{thread}/comm\0");
+    std::io::Write::write_fmt(&mut &mut path[..], name).map_err(|_| libc::EINVAL)?;
+    let flags = (flags | libc::O_CLOEXEC).cast_unsigned() as usize;
+    let number =
+        |answer: isize| usize::try_from(answer).map_err(|_| (answer as c_int).saturating_neg());
+    // SAFETY: the path ends with a NUL.
+    let file = number(unsafe { call(libc::SYS_open, [path.as_ptr() as usize, flags, 0, 0]) })?;
+    let done = run(file);
+    // SAFETY: it was opened above.
+    unsafe { call(libc::SYS_close, [file, 0, 0, 0]) };
+    number(done)
+}
+
+/// Names a thread of this process; the number of an error if that fails. Safety: `name` is that of `PR_SET_NAME`.
+pub(super) unsafe fn name_thread(thread: libc::pid_t, name: *const c_char) -> Result<(), c_int> {
+    // SAFETY: as the caller promises; no byte after the NUL is read.
+    let length = unsafe { libc::strnlen(name, NAME_BYTES - 1) };
+    let written = with_name_file(thread, libc::O_WRONLY, |file| {
+        // SAFETY: the name has so many bytes.
+        unsafe { call(libc::SYS_write, [file, name as usize, length, 0]) }
+    });
+    written.map(|_| ())
+}
+
+/// Tells the name of a thread of this process; the number of an error if that fails. Safety: `name` is that of `PR_GET_NAME`.
+pub(super) unsafe fn name_of_thread(thread: libc::pid_t, name: *mut c_char) -> Result<(), c_int> {
+    let mut told = [0_u8; NAME_BYTES];
+    let length = with_name_file(thread, libc::O_RDONLY, |file| {
+        let arguments = [file, told.as_mut_ptr() as usize, NAME_BYTES, 0];
+        // SAFETY: the place has so many bytes.
+        unsafe { call(libc::SYS_read, arguments) }
+    })?;
+    // The file ends with a new line.
+    told.iter_mut()
+        .skip(length.saturating_sub(1))
+        .for_each(|byte| *byte = 0);
+    // SAFETY: the caller's place has so many bytes.
+    unsafe { name.cast::<[u8; NAME_BYTES]>().write(told) };
+    Ok(())
 }
 
 /// What is done on a signal, as the kernel has it.

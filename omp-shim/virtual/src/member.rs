@@ -274,6 +274,13 @@ impl Member {
         unsafe { self.thread_pointer().lend_errno() };
     }
 
+    /// It has joined no block yet.
+    pub(super) fn lead_itself(&'static self) {
+        let pointer = core::ptr::from_ref(self).cast_mut();
+        self.lead.store(pointer, Ordering::Relaxed);
+        self.next.store(pointer, Ordering::Relaxed);
+    }
+
     pub(super) fn has_ordered_chunk(&self) -> bool {
         self.chunk_first.load(Ordering::Relaxed) != self.chunk_last.load(Ordering::Relaxed)
     }

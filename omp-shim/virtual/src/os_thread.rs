@@ -52,6 +52,8 @@ extern "C" fn os_thread(member: *mut c_void) -> *mut c_void {
     let thread = thread_state::current();
     // While it is itself, so that the slot bears its number.
     let _ = attachment::slot(thread);
+    // For handlers before its first region.
+    member.lead_itself();
     thread.set_member(Some(member));
     member.adopt_this_thread();
     member.keep_modes();

@@ -127,11 +127,6 @@ pub fn count_parked(thread: &ThreadState, now_ns: u64) {
     }
 }
 
-/// Whether the calling thread owns the pool, and others are in it.
-pub(super) fn has_team() -> bool {
-    owns_pool().get() && STARTED.load(Ordering::Relaxed) > 1
-}
-
 /// In the child of a fork: nothing of the pool is left but the calling thread.
 pub fn after_fork_in_child(thread: &ThreadState) {
     MEMBERS.store(null_mut(), Ordering::Relaxed);
