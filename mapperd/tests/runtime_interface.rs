@@ -115,7 +115,7 @@ fn what_virtual_teams_cannot_serve_has_real_ones_and_is_explained() {
         (made(&["-DTHREAD_BOUND"]), "it uses robust"),
         (
             made(&["-DKERNEL_STATE"]),
-            "code with OpenMP constructs changes kernel settings",
+            "its threads change kernel settings of their own",
         ),
         (made(&["-DUNSERVED"]), "it calls functions of libgomp"),
         (sanitized, "it was compiled with a sanitizer"),

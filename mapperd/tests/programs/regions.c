@@ -26,11 +26,12 @@ void besides(void)
 #if defined TASKS
 #pragma omp task shared(sum)
     sum++;
-#elif defined ORDERED
-#pragma omp for ordered schedule(dynamic)
+#elif defined DOACROSS
+#pragma omp for ordered(1) schedule(dynamic)
     for (int i = 0; i < 10; i++) {
-#pragma omp ordered
+#pragma omp ordered depend(sink : i - 1)
         sum++;
+#pragma omp ordered depend(source)
     }
 #elif defined TASK_REDUCTION
 #pragma omp parallel reduction(task, + : sum)

@@ -19,19 +19,7 @@ static void on_the_host(void *mapped)
 
 long unserved(void)
 {
-#if defined ORDERED
-#pragma omp for ordered schedule(static, 1)
-    for (int i = 0; i < N; i++) {
-#pragma omp ordered
-        sum += i;
-    }
-#elif defined ORDERED_DYNAMIC
-#pragma omp for ordered schedule(dynamic, 2)
-    for (int i = 0; i < N; i++) {
-#pragma omp ordered
-        sum += i;
-    }
-#elif defined DOACROSS
+#if defined DOACROSS
 #pragma omp for ordered(1) schedule(static, 1)
     for (int i = 0; i < N; i++) {
 #pragma omp ordered depend(sink : i - 1)
@@ -74,14 +62,6 @@ long unserved(void)
 #pragma omp ordered depend(sink : i - 1)
         sum += (long)(i - first);
 #pragma omp ordered depend(source)
-    }
-#elif defined ORDERED_ULL
-    static volatile unsigned long long from = ~0ULL - 1000;
-    const unsigned long long first = from, end = first + N;
-#pragma omp for ordered schedule(guided)
-    for (unsigned long long i = first; i < end; i++) {
-#pragma omp ordered
-        sum += (long)(i - first);
     }
 #endif
     return omp_get_thread_num() ? 0 : sum;
