@@ -209,18 +209,19 @@ pub(super) unsafe fn name_thread(thread: libc::pid_t, name: *const c_char) -> Re
 
 /// Tells the name of a thread of this process; the number of an error if that fails. Safety: `name` is that of `PR_GET_NAME`.
 pub(super) unsafe fn name_of_thread(thread: libc::pid_t, name: *mut c_char) -> Result<(), c_int> {
-    let mut told = [0_u8; NAME_BYTES];
+    let mut name_read = [0_u8; NAME_BYTES];
     let length = with_name_file(thread, libc::O_RDONLY, |file| {
-        let arguments = [file, told.as_mut_ptr() as usize, NAME_BYTES, 0];
+        let arguments = [file, name_read.as_mut_ptr() as usize, NAME_BYTES, 0];
         // SAFETY: the place has so many bytes.
         unsafe { call(libc::SYS_read, arguments) }
     })?;
     // The file ends with a new line.
-    told.iter_mut()
+    name_read
+        .iter_mut()
         .skip(length.saturating_sub(1))
         .for_each(|byte| *byte = 0);
     // SAFETY: the caller's place has so many bytes.
-    unsafe { name.cast::<[u8; NAME_BYTES]>().write(told) };
+    unsafe { name.cast::<[u8; NAME_BYTES]>().write(name_read) };
     Ok(())
 }
 

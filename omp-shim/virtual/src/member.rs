@@ -87,7 +87,7 @@ pub(crate) struct Member {
     pub(super) mailbox: Mailbox,
     pub(super) guest: AtomicPtr<Member>,
     /// What its OS thread is to call for it.
-    pub(super) ordered_call: AtomicPtr<c_void>,
+    pub(super) pending_call: AtomicPtr<c_void>,
     /// Where its OS thread goes on once its guest waits.
     pub(super) parked: Saved,
     /// The carrier whose lock its OS thread gives back when it gets there.
@@ -333,7 +333,7 @@ impl Member {
     /// Has its OS thread, which is parked and gets no other order meanwhile, make a call of the C library.
     pub(super) fn have_called(&self, call: &dyn Fn() -> c_int) -> c_int {
         proxy_call::by_order(call, |order| {
-            self.ordered_call.store(order, Ordering::Relaxed);
+            self.pending_call.store(order, Ordering::Relaxed);
             self.mailbox.post(CALL);
         })
     }

@@ -27,7 +27,7 @@ impl Member {
                 }
                 CALL => {
                     // SAFETY: who ordered it waits for the answer.
-                    unsafe { proxy_call::run(self.ordered_call.load(Ordering::Relaxed)) };
+                    unsafe { proxy_call::run(self.pending_call.load(Ordering::Relaxed)) };
                     continue;
                 }
                 _ => {}
