@@ -26,13 +26,13 @@ use super::{carrier, kernel, region, thread_pointer};
 enum Effect {
     /// It changes what has to be in force where the thread computes.
     InForce,
-    /// It changes what need not be, or tells.
+    /// It changes what need not be, or only tells.
     Kept,
 }
 
 use Effect::{InForce, Kept};
 
-/// Options of `prctl` that tell, in ascending order.
+/// Options of `prctl` that only tell.
 const TELL: [c_int; 19] = [
     libc::PR_GET_PDEATHSIG,
     libc::PR_GET_DUMPABLE,
@@ -197,6 +197,6 @@ in_place_of_c_library! {
     pthread_setschedprio(thread: libc::pthread_t, priority: c_int)
         => by_handle(thread, || real(thread, priority));
     prctl(option: c_int, second: c_ulong, third: c_ulong, fourth: c_ulong, fifth: c_ulong)
-        // SAFETY: they are.
+        // SAFETY: these are the caller's arguments.
         => unsafe { by_option(option, second, &|| real(option, second, third, fourth, fifth)) };
 }
