@@ -20,6 +20,7 @@ pub(crate) mod processor;
 mod progress;
 mod refusal;
 mod source;
+mod spinning;
 mod switch_cost;
 
 use crate::{HostError, Missing};
@@ -32,6 +33,7 @@ pub(crate) use bandwidth::MemoryBandwidth;
 pub use cpu_time::process_cpu_time_ns;
 pub(crate) use hardware::HardwareCounters;
 pub use source::{CounterSource, Subject};
+pub use spinning::spinning_share;
 
 /// Which counters to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
