@@ -287,19 +287,19 @@ pub(crate) fn fits(snapshot: &Snapshot<'_>) -> bool {
     snapshot.apps.len() as u64 <= u64::from(snapshot.usable.len())
 }
 
-/// The share of an application that has `usable` CPUs together with others, for which one CPU is counted.
-pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32) -> Share {
-    let reasons = begin(app, 1, usable).into_iter();
+/// The share of an application that has CPUs of `usable` ones together with others, for which this many are counted.
+pub fn sharing(app: &AppView<'_>, usable: u32, slot: u32, counted: u32, why: Reason) -> Share {
+    let reasons = begin(app, counted, usable).into_iter();
     Share {
         app: app.app,
-        cpus: 1,
+        cpus: counted,
         sharing: Sharing::Slot(slot),
-        fair: 1,
+        fair: counted,
         state: "sharing".to_owned(),
         explanation: Explanation {
             before: app.held.len(),
-            after: 1,
-            reasons: reasons.chain([Reason::Shares { slot }]).collect(),
+            after: counted,
+            reasons: reasons.chain([why]).collect(),
         },
         ..Share::default()
     }
@@ -312,7 +312,10 @@ pub(crate) fn pool(snapshot: &Snapshot<'_>) -> Allocation {
         .apps
         .iter()
         .zip(0u32..)
-        .map(|(app, place)| sharing(app, contexts, shares::slot(place, contexts)))
+        .map(|(app, place)| {
+            let slot = shares::slot(place, contexts);
+            sharing(app, contexts, slot, 1, Reason::Shares { slot })
+        })
         .collect();
     // Slots are filled from CPU 0 on; with more applications than CPUs none is left.
     Allocation {

@@ -97,6 +97,7 @@ fn reading() -> impl Strategy<Value = Reading> {
             runnable_threads: None,
             spare_cpus: None,
             serial_phase: mapper_model::SerialPhase::None,
+            spinning: None,
         })
 }
 

@@ -43,7 +43,7 @@ pub use ids::{AppId, CacheId, CoreId, CpuId, NodeId, SocketId, ThreadId};
 pub use machine_profile::MachineProfile;
 pub use observation::{
     AppObservation, CounterValue, Counters, Event, Fixed, MemoryTraffic, NodeTraffic, Observation,
-    Reading, ReportedProgress, RuntimeProgress, SerialPhase, ThreadReading, Trigger,
+    Reading, ReportedProgress, RuntimeProgress, SerialPhase, Spinning, ThreadReading, Trigger,
 };
 pub use placement::{AppPlacement, Placement, Strategy};
 pub use plan::{Action, IdleTime, Loan, Plan, PlannedApp};

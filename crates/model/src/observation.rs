@@ -101,6 +101,18 @@ pub struct Reading {
     /// Whether the application reports that it is serial now, and can spare CPUs.
     #[serde(default, skip_serializing_if = "SerialPhase::is_none")]
     pub serial_phase: SerialPhase,
+    /// What was seen of threads that wait for one another by spinning, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spinning: Option<Spinning>,
+}
+
+/// Threads that wait for one another by spinning, without a runtime that could be told of fewer CPUs.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spinning {
+    /// Threads that were busy.
+    pub threads: u32,
+    /// The share of their CPU time that they waited, where they had fewer CPUs than threads.
+    pub share: f64,
 }
 
 /// A part of a program for which one CPU is enough, by its own report.

@@ -202,6 +202,18 @@ pub enum Reason {
         /// The slot.
         slot: u32,
     },
+    /// Its threads wait for one another by spinning, without OpenMP, so each has a CPU, which others share.
+    Spins {
+        /// Threads.
+        threads: u32,
+        /// Share of their CPU time that they waited with fewer CPUs.
+        share: f64,
+    },
+    /// It shares CPUs with an application whose threads spin.
+    BesideSpinning {
+        /// That application.
+        app: AppId,
+    },
     /// CPUs went away or came.
     UsableChanged {
         /// CPUs usable now.
@@ -360,6 +372,14 @@ impl Reason {
             Self::OutsideLimit => "a limit around it allows none of the available CPUs".to_owned(),
             Self::NeverResized => "asked never to be resized".to_owned(),
             Self::Shares { .. } => "more applications than CPUs: they share these".to_owned(),
+            Self::Spins { threads, share } => format!(
+                "its {threads} threads wait for each other by spinning, outside OpenMP ({:.0} % of their CPU time with \
+                 fewer CPUs), so it shares CPUs in place of having fewer than threads",
+                share * 100.0
+            ),
+            Self::BesideSpinning { app: other } => {
+                format!("shares its CPUs with {}, whose threads spin", app(other))
+            }
             Self::UsableChanged { usable } => {
                 let are = if *usable == 1 { "is" } else { "are" };
                 format!("{usable} {} {are} usable now", cpus(*usable))

@@ -5,12 +5,13 @@
 //! [`Assignment`] of one CPU each finds those that together may use fewer CPUs than they are. They share
 //! those CPUs; the policies decide about the others and the rest of the machine. With more applications
 //! than CPUs and none kept to any, those share whose fair share is less than one CPU; where that of all is, the policies
-//! let all share.
+//! let all share. And those share that [spin](spinning), with others.
 //!
-//! Invariants: none shares that can have a CPU of its own without another losing its only one; one that
+//! Invariants: unless threads spin, none shares that can have a CPU of its own without another losing its only one; one that
 //! shares has a CPU that it may use.
 
-use mapper_model::{Assignment, CpuId, CpuSet, Observation, Topology};
+use crate::spinning;
+use mapper_model::{AppId, Assignment, CpuId, CpuSet, Observation, Reason, Spinning, Topology};
 use std::cmp::Reverse;
 
 /// A share that falls short of a whole number by this is that number.
@@ -25,6 +26,17 @@ pub(crate) struct Allowed {
     pub(crate) sets: Vec<Option<CpuSet>>,
     /// The CPU of each application that has to share one; empty when nobody has to.
     shared: Vec<Option<CpuId>>,
+    /// The CPUs that are counted for each that shares as threads spin.
+    beside_spinning: Vec<Option<CpuSet>>,
+}
+
+/// How an application shares CPUs.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Shared {
+    pub(crate) slot: u32,
+    /// Those that are counted for it. It runs on those of all slots.
+    pub(crate) cpus: CpuSet,
+    pub(crate) why: Reason,
 }
 
 impl Allowed {
@@ -40,6 +52,7 @@ impl Allowed {
                 .map(|app| app.allowed.as_ref().and_then(binding))
                 .collect(),
             shared: Vec::new(),
+            beside_spinning: Vec::new(),
         };
         let are_more = observation.apps.len() as u64 > u64::from(usable.len());
         let parts = are_more.then(|| Parts::of(observation, usable));
@@ -49,6 +62,7 @@ impl Allowed {
         match common {
             Some(common) => allowed.share_common(&common),
             None if allowed.confines() => allowed.share(),
+            None if !are_more => allowed.share_with_spinning(observation),
             None => {}
         }
         allowed
@@ -61,12 +75,43 @@ impl Allowed {
 
     /// Whether any application has to share a CPU.
     pub(crate) fn has_sharing(&self) -> bool {
-        !self.shared.is_empty()
+        !self.shared.is_empty() || !self.beside_spinning.is_empty()
     }
 
     /// The CPU that the application at `place` has to share.
-    pub(crate) fn shared(&self, place: usize) -> Option<CpuId> {
+    fn cpu(&self, place: usize) -> Option<CpuId> {
         self.shared.get(place).copied().flatten()
+    }
+
+    /// How the application at `place` shares CPUs, if it has to.
+    pub(crate) fn shared(&self, observation: &Observation, place: usize) -> Option<Shared> {
+        if let Some(cpu) = self.cpu(place) {
+            return Some(Shared {
+                slot: cpu.0,
+                cpus: [cpu].into_iter().collect(),
+                why: Reason::Shares { slot: cpu.0 },
+            });
+        }
+        let all = self.beside_spinning.iter().flatten();
+        let cpus = self.beside_spinning.get(place)?.clone()?;
+        let first = cpus.first_cpu()?;
+        let slot = all
+            .flat_map(CpuSet::iter)
+            .filter(|cpu| *cpu < first)
+            .count() as u32;
+        let spins = |place: usize| -> Option<(AppId, Spinning)> {
+            self.beside_spinning[place].as_ref()?;
+            let app = &observation.apps[place];
+            Some((app.app, app.reading.spinning?))
+        };
+        let why = match spins(place) {
+            Some((_, Spinning { threads, share })) => Reason::Spins { threads, share },
+            None => {
+                let (app, _) = (0..self.beside_spinning.len()).find_map(spins)?;
+                Reason::BesideSpinning { app }
+            }
+        };
+        Some(Shared { slot, cpus, why })
     }
 
     /// With more applications than CPUs: the CPUs that those share whose part is less than one CPU, as many as their parts
@@ -133,6 +178,25 @@ impl Allowed {
         let common: CpuSet = shared.iter().flatten().copied().collect();
         self.shared = shared.to_vec();
         self.leave(self.usable.difference(&common));
+    }
+
+    fn share_with_spinning(&mut self, observation: &Observation) {
+        if observation
+            .apps
+            .iter()
+            .all(|app| app.reading.spinning.is_none())
+        {
+            return;
+        }
+        let parts = Parts::of(observation, &self.usable).0;
+        let whole: Vec<u32> = parts.iter().map(|part| (*part as u32).max(1)).collect();
+        if whole.iter().sum::<u32>() <= self.usable.len()
+            && let Some(shared) = spinning::shared(observation, &self.usable, &whole)
+        {
+            let taken = shared.iter().flatten().flat_map(CpuSet::iter);
+            self.leave(self.usable.difference(&taken.collect()));
+            self.beside_spinning = shared;
+        }
     }
 
     /// What the policies decide about.
@@ -248,7 +312,7 @@ mod tests {
     fn shared(usable: &str, lists: &[&str]) -> (Vec<Option<u32>>, String) {
         let observation = observation(usable, lists);
         let allowed = Allowed::of(&observation, &observation.usable, &topology());
-        let cpu = |place| allowed.shared(place).map(|cpu| cpu.0);
+        let cpu = |place| allowed.cpu(place).map(|cpu| cpu.0);
         let usable = allowed.usable.to_string();
         ((0..lists.len()).map(cpu).collect(), usable)
     }
@@ -281,7 +345,7 @@ mod tests {
         let mut observation = observation("0-7", &[""; 10]);
         let of = |observation: &Observation| {
             let allowed = Allowed::of(observation, &observation.usable, &topology());
-            let shared = (0..10).map(|place| allowed.shared(place).map(|cpu| cpu.0));
+            let shared = (0..10).map(|place| allowed.cpu(place).map(|cpu| cpu.0));
             (shared.collect::<Vec<_>>(), allowed.usable.to_string())
         };
         // Equal ones: the policies let all share.
@@ -327,18 +391,67 @@ mod tests {
         }
         let allowed = Allowed::of(&observation, &observation.usable, &topology());
         for place in 0..2 {
-            assert_eq!(allowed.shared(place), Some(CpuId(0)));
+            assert_eq!(allowed.cpu(place), Some(CpuId(0)));
         }
         // With a CPU for each, none of them does.
         observation.apps[1].allowed = "1".parse().ok();
         let allowed = Allowed::of(&observation, &observation.usable, &topology());
-        assert_eq!([allowed.shared(0), allowed.shared(1)], [None; 2]);
+        assert_eq!([allowed.cpu(0), allowed.cpu(1)], [None; 2]);
     }
 
     #[test]
     fn with_more_applications_than_cpus_all_share() {
         let (cpus, _) = shared("0-1", &["1", "", ""]);
         assert_eq!(cpus, [Some(1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn threads_that_spin_have_a_cpu_each_together_with_as_few_others_as_have_these() {
+        let spinning = |threads| {
+            Some(Spinning {
+                threads,
+                share: 0.9,
+            })
+        };
+        // The CPUs counted for each, and those of the policies.
+        let of = |observation: &Observation| {
+            let allowed = Allowed::of(observation, &observation.usable, &topology());
+            let shared = (0..observation.apps.len()).map(|place| {
+                let shared = allowed.shared(observation, place);
+                shared.map_or(0, |shared| shared.cpus.len())
+            });
+            (shared.collect::<Vec<_>>(), allowed.usable.to_string())
+        };
+        let mut two = observation("0-1", &["", ""]);
+        assert_eq!(of(&two).0, [0, 0]);
+        two.apps[0].reading.spinning = spinning(2);
+        assert_eq!(of(&two), (vec![1, 1], String::new()));
+        let allowed = Allowed::of(&two, &two.usable, &topology());
+        let why = |place| allowed.shared(&two, place).map(|shared| shared.why);
+        let expected = Reason::Spins {
+            threads: 2,
+            share: 0.9,
+        };
+        assert_eq!(why(0), Some(expected));
+        assert_eq!(why(1), Some(Reason::BesideSpinning { app: AppId(1) }));
+        // Its CPUs suffice, or the other has said that it shares none.
+        two.apps[0].reading.spinning = spinning(1);
+        assert_eq!(of(&two).0, [0, 0]);
+        two.apps[0].reading.spinning = spinning(2);
+        two.apps[1].spec.lending = mapper_model::Lending::Never;
+        assert_eq!(of(&two).0, [0, 0]);
+        let mut four = observation("0-7", &[""; 4]);
+        four.apps[3].effective = "2-3".parse().unwrap();
+        four.apps[0].effective = "4-5".parse().unwrap();
+        four.apps[1].reading.spinning = spinning(3);
+        assert_eq!(of(&four), (vec![2, 2, 0, 0], "2-3,6-7".to_owned()));
+        four.apps[1].reading.spinning = spinning(64);
+        assert_eq!(of(&four), (vec![2; 4], String::new()));
+        four.apps[1].spec.cpus = CpuRange::new(1, Some(2)).unwrap();
+        assert_eq!(of(&four).0, [0; 4]);
+        let mut three = observation("0-7", &[""; 3]);
+        three.apps[2].reading.spinning = spinning(8);
+        assert_eq!(of(&three), (vec![2, 2, 4], String::new()));
     }
 
     #[test]

@@ -287,7 +287,7 @@ impl Controller {
             mapping: self.mapping.as_ref(),
         };
         let mut decided = if allowed.has_sharing() {
-            policies.decide_for_others(&snapshot, &allowed, usable)
+            policies.decide_for_others(&snapshot, &allowed, observation, usable)
         } else {
             policies.decide(&snapshot)
         };
@@ -431,10 +431,12 @@ impl Controller {
         };
         match planned.share.sharing {
             Sharing::Exclusive => held,
-            // Policies count one CPU for each slot.
+            // Policies count fewer for each slot, mostly one.
             Sharing::Slot(slot) => {
                 let nth = slot.checked_rem(held.len()).unwrap_or_default();
-                held.iter().skip(nth as usize).take(1).collect()
+                let counted = planned.share.cpus.min(held.len());
+                let from_nth = held.iter().cycle().skip(nth as usize);
+                from_nth.take(counted as usize).collect()
             }
         }
     }

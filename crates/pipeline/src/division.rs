@@ -1,6 +1,6 @@
 //! What the policies decide of one snapshot, and who shares CPUs.
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, Shared};
 use mapper_allocate::{AllocationPolicy, accounting};
 use mapper_model::{
     AppPlacement, AppView, CpuSet, Observation, Share, Sharing, Snapshot, Strategy, Transfer,
@@ -64,14 +64,14 @@ impl Policies<'_> {
         &mut self,
         snapshot: &Snapshot<'_>,
         allowed: &Allowed,
+        observation: &Observation,
         usable: &CpuSet,
     ) -> Division {
-        let apps = snapshot.apps.iter().enumerate();
-        let others: Vec<AppView<'_>> = apps
-            .clone()
-            .filter(|(place, _)| allowed.shared(*place).is_none())
-            .map(|(_, view)| *view)
-            .collect();
+        let shared = (0..snapshot.apps.len()).map(|place| allowed.shared(observation, place));
+        let shared: Vec<Option<Shared>> = shared.collect();
+        let apps = snapshot.apps.iter().zip(&shared);
+        let others = apps.filter(|(_, shared)| shared.is_none());
+        let others: Vec<AppView<'_>> = others.map(|(view, _)| *view).collect();
         let decided = if others.is_empty() {
             Division::default()
         } else {
@@ -81,18 +81,22 @@ impl Policies<'_> {
             })
         };
         let mut of_others = decided.shares.into_iter().zip(decided.placed);
-        let all = apps.filter_map(|(place, view)| {
-            let Some(cpu) = allowed.shared(place) else {
-                return of_others.next();
-            };
-            let share = accounting::sharing(view, usable.len(), cpu.0);
-            let place = AppPlacement {
-                app: view.app,
-                cpus: [cpu].into_iter().collect(),
-                strategy: Strategy::Shared,
-            };
-            Some((share, place))
-        });
+        let all = snapshot
+            .apps
+            .iter()
+            .zip(shared)
+            .filter_map(|(view, shared)| {
+                let Some(Shared { slot, cpus, why }) = shared else {
+                    return of_others.next();
+                };
+                let share = accounting::sharing(view, usable.len(), slot, cpus.len(), why);
+                let place = AppPlacement {
+                    app: view.app,
+                    cpus,
+                    strategy: Strategy::Shared,
+                };
+                Some((share, place))
+            });
         let (shares, placed) = all.unzip();
         Division {
             shares,

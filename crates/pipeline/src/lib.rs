@@ -24,6 +24,7 @@ pub mod pacing;
 mod policies;
 pub mod record;
 mod replay;
+mod spinning;
 
 pub use advice::{Together, one_more, together};
 pub use check::{Finding, Severity, check};

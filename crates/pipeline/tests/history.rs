@@ -10,8 +10,8 @@ use mapper_model::testing::{Machine, machines, usable};
 use mapper_model::{
     AppId, AppName, AppObservation, AppSpec, Assignment, CounterValue, Counters, CpuId, CpuRange,
     CpuSet, Event, Fixed, IdleTimeUse, Lending, Loan, Observation, Qos, Reading, ReportedProgress,
-    Resizing, RuntimeProgress, SerialPhase, Sharing, ThreadId, ThreadReading, Topology, Trigger,
-    Weight,
+    Resizing, RuntimeProgress, SerialPhase, Sharing, Spinning, ThreadId, ThreadReading, Topology,
+    Trigger, Weight,
 };
 use mapper_pipeline::{
     Changes, Comparison, Controller, ControllerState, Header, Replay, Severity, check, record,
@@ -169,6 +169,10 @@ fn reading(app: &Wild, now_ns: u64, numbers: &mut SplitMix64) -> Reading {
     if numbers.below(4) == 0 {
         reading.serial_phase = SerialPhase::Open;
     }
+    reading.spinning = (numbers.below(8) == 0).then(|| Spinning {
+        threads: numbers.below(40),
+        share: numbers.unit(),
+    });
     reading
 }
 
@@ -374,6 +378,7 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
     let sets = ids.iter().map(|id| may_use.get(id).unwrap_or(&usable));
     let mut assignment = Assignment::new(&usable, sets.collect());
     let one_each = (0..ids.len()).all(|app| assignment.grow(app, &CpuSet::new()).is_ok());
+    let spins = (observation.apps.iter()).any(|app| app.reading.spinning.is_some());
     let mut owned = CpuSet::new();
     let mut left_in_place = CpuSet::new();
     for app in &plan.apps {
@@ -391,7 +396,7 @@ fn assert_plan(controller: &Controller, observation: &Observation, plan: &mapper
         if app.share.sharing == Sharing::Exclusive {
             assert!(app.cpus.is_disjoint(&owned));
         } else {
-            assert!(!one_each, "shares though there is a CPU for each");
+            assert!(!one_each || spins, "shares though there is a CPU for each");
         }
         if let Some(may_use) = may_use.get(&app.app) {
             assert!(app.cpus.is_subset(may_use), "{app:?} outside {may_use}");
