@@ -380,6 +380,7 @@ impl FakeMachine {
             usable: CpuSet::new(),
             online: CpuSet::new(),
             finished: Default::default(),
+            spinning: Default::default(),
         };
         machine.find_usable().unwrap();
         let pacing = Pacing::new(settings.interval.nanoseconds(), settings.overhead_budget);

@@ -10,6 +10,7 @@
 //! 5. *Account*: what the interval gave to each application.
 //! 6. *Check*: a plan with an error is a fault of a policy and is not enforced.
 //! 7. *Enforce*: CPUs, then memory, then pages ([`machine::enforce`](enforce)).
+//!    What may spin is left to [a thread that looks](crate::machine::spinning).
 //! 8. *Adapt*: a pass that costs more than the budget stretches the interval.
 
 use crate::config::settings::Settings;
@@ -86,6 +87,7 @@ pub(crate) fn pass(
             store.save(Ending::Running, registry, machine, decider);
         }
     }
+    machine.spinning.note(registry, &observation);
     let total = started.elapsed();
     telemetry.tally.decision_s.observe(total.as_secs_f64());
     log_decision(registry.apps.len(), &plan, [observed, decided, total]);

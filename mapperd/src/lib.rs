@@ -197,6 +197,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         usable: CpuSet::new(),
         online: CpuSet::new(),
         finished: Default::default(),
+        spinning: Default::default(),
     };
     machine.find_usable()?;
     let metrics = settings.metrics.clone();
@@ -228,6 +229,7 @@ async fn serve(mut settings: Settings) -> anyhow::Result<()> {
         metrics_server::serve_tcp(address, sender.clone())?;
     }
     memory::start()?;
+    daemon.machine.spinning.start(sender.clone())?;
     tokio::spawn(adopter::run(rules, accounts.clone(), sender.clone()));
     server::start(
         socket.listener()?,

@@ -246,7 +246,7 @@ impl ProcFs {
     }
 
     /// The threads of a process from the one at this place on, at most so many. While threads end, places change.
-    pub(crate) fn threads_from(
+    pub fn threads_from(
         &self,
         pid: u32,
         place: usize,

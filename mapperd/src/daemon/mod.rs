@@ -58,7 +58,7 @@ use mapper_control::schema::{ExitedRequest, LaunchRequest};
 use mapper_control::{Reply, Request};
 use mapper_host::chain;
 use mapper_host::enforce::{Departure, MembersKept, Unfinished};
-use mapper_model::{AppId, Trigger};
+use mapper_model::{AppId, Spinning, Trigger};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant as Clock};
@@ -332,6 +332,7 @@ impl Daemon {
                 let _hung_up = reply.send(text);
             }
             Message::MayHaveEnded { app } => self.may_have_ended(app),
+            Message::Spinning { app, spinning } => self.note_spinning(app, spinning),
         }
     }
 
@@ -492,6 +493,26 @@ impl Daemon {
         self.decide(Trigger::Membership);
         self.delay_interval();
         self.charge(events, started.elapsed());
+    }
+
+    /// Decides at once with what the threads of an application were seen to do.
+    fn note_spinning(&mut self, app: AppId, spinning: Option<Spinning>) {
+        let started = Clock::now();
+        let Some(known) = self.registry.get_mut(app) else {
+            return;
+        };
+        known.record.spinning = spinning;
+        let (uid, name) = (known.record.requested_by(), &known.record.spec.name);
+        match spinning {
+            Some(Spinning { threads, share }) => tracing::info!(
+                app = app.0, %name, threads, share, "its threads wait for each other by spinning, outside OpenMP"
+            ),
+            None => tracing::info!(app = app.0, %name, "its threads do not spin any more"),
+        }
+        self.decide(Trigger::Membership);
+        self.delay_interval();
+        let event = Event::new(uid, self.machine.accounts.of(uid), started);
+        self.charge(vec![event], started.elapsed());
     }
 
     /// Reads which processes exist, where no decision does.

@@ -7,6 +7,7 @@ pub(crate) mod process;
 pub(crate) mod profile;
 pub(crate) mod selection;
 pub(crate) mod sleep;
+pub(crate) mod spinning;
 pub(crate) mod surroundings;
 pub(crate) mod wake;
 pub(crate) mod watch;
@@ -24,6 +25,7 @@ use mapper_host::procfs::ProcFs;
 use mapper_host::topology::TopologySource;
 use mapper_model::{AppId, CpuSet, ThreadId, Topology};
 use sleep::Sleep;
+use spinning::SpinningLookout;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Wake;
@@ -52,6 +54,7 @@ pub(crate) struct Machine {
     pub(crate) online: CpuSet,
     pub(crate) sleep: Sleep,
     pub(crate) finished: Arc<Finished>,
+    pub(crate) spinning: SpinningLookout,
 }
 
 /// Notified whenever the kernel has finished a change that it had held up.

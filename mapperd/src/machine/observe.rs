@@ -146,6 +146,7 @@ fn observe_one(
     let before = app.used.replace(used);
     let activity = before.map_or(Activity::Active, |before| used.since(before));
     let single = app.effective.len() == 1 && reading.threads.is_empty();
+    reading.spinning = app.record.spinning;
     let lends = app.lends();
     if single || lends || activity == Activity::Idle {
         // The next interval counts them again.

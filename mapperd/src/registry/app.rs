@@ -11,6 +11,7 @@ use mapper_control::schema::{MemoryPolicy, Partition};
 use mapper_host::enforce::Tasks;
 use mapper_model::{
     Activity, AppId, AppSpec, CpuSet, Fixed, IdleTime, IdleTimeUse, Loan, PlannedApp, Sharing,
+    Spinning,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -36,6 +37,9 @@ pub(crate) struct AppRecord {
     /// The CPUs that its owner had confined it to before it was managed, if fewer than all.
     pub(crate) own_mask: Option<CpuSet>,
     pub(crate) accounting: Accounting,
+    /// Its threads were seen to spin for one another, outside OpenMP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spinning: Option<Spinning>,
 }
 
 /// Who decides which CPUs an application has.
@@ -84,7 +88,14 @@ impl AppRecord {
             planned: None,
             own_mask: None,
             accounting: Accounting::open(now_ns),
+            spinning: None,
         }
+    }
+
+    /// By what another launch of the same program is known.
+    pub(crate) fn build(&self) -> Option<Build> {
+        let program = self.provenance.program.as_ref();
+        program?.build(&self.command)
     }
 
     /// The user whose quota it counts against; its processes may be another user's.
@@ -185,8 +196,7 @@ impl App {
         let record = &self.record;
         let report = self.page.as_ref().map(|page| page.reader.report());
         let spins = report.is_some_and(|report| report.teams_off == Some(TeamsOff::Spun));
-        let program = record.provenance.program.as_ref().filter(|_| spins);
-        program?.build(&record.command)
+        record.build().filter(|_| spins)
     }
 
     /// Why decisions leave it where it is, if they do.

@@ -4,7 +4,7 @@ use crate::config::accounts::Accounts;
 use crate::registry::app::{App, AppRecord};
 use crate::registry::provenance::Build;
 use mapper_control::schema::Account;
-use mapper_model::{AppId, AppName, ProgramKey, Qos};
+use mapper_model::{AppId, AppName, ProgramKey, Qos, Spinning};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,9 @@ pub(crate) struct Ended {
     /// Which program it was, if its threads waited for one another by spinning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spun: Option<Build>,
+    /// Which program it was, if its threads spun outside OpenMP, and how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spinning: Option<(Build, Spinning)>,
 }
 
 impl Ended {
@@ -67,6 +70,7 @@ impl Ended {
             ended_ns: now_ns,
             program: Some(spec.program()),
             spun: app.spins(),
+            spinning: app.record.build().zip(app.record.spinning),
         }
     }
 }
@@ -155,6 +159,7 @@ pub(crate) mod tests {
             ended_ns: app,
             program: None,
             spun: None,
+            spinning: None,
         }
     }
 

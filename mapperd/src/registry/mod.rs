@@ -10,13 +10,13 @@ pub(crate) mod process;
 pub(crate) mod provenance;
 
 use crate::config::accounts::Accounts;
-use app::{App, Lease};
+use app::{App, AppRecord, Lease};
 use ended::EndedApps;
 use mapper_control::schema::{AdoptTarget, Program};
 use mapper_host::enforce;
-use mapper_model::{AppId, AppName, CpuSet};
+use mapper_model::{AppId, AppName, CpuSet, Spinning};
 use pending::{Asking, Joining, Pending, Promising, Releasing, Unanswered};
-use provenance::{EarlierRun, StartedFile};
+use provenance::{Build, EarlierRun, StartedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -172,6 +172,27 @@ impl Registry {
             true => EarlierRun::WaitedBySpinning,
             false => EarlierRun::Nothing,
         }
+    }
+
+    /// How the threads of this program of this user were last seen to spin, outside OpenMP.
+    pub(crate) fn earlier_spinning(&self, record: &AppRecord) -> Option<Spinning> {
+        let (uid, build) = (record.requested_by(), record.build()?);
+        let is_it = |of: u32, other: &Build| of == uid && *other == build;
+        let mut runs = self.apps.iter().map(|app| &app.record);
+        let running = runs.find_map(|other| {
+            let build = other.build()?;
+            other
+                .spinning
+                .filter(|_| is_it(other.requested_by(), &build))
+        });
+        let ended = || {
+            let mut ended = self.ended.latest();
+            ended.find_map(|ended| {
+                let (build, spinning) = ended.spinning.as_ref()?;
+                is_it(ended.requested_by, build).then_some(*spinning)
+            })
+        };
+        running.or_else(ended)
     }
 
     pub(crate) fn is_pending(&self, pid: u32) -> bool {

@@ -248,7 +248,7 @@ pub(crate) fn admit(
     let launcher = machine.process(peer.pid);
     let first = machine.process(request.pid);
     let (origin, now_ns) = (Origin::Launched { launcher }, machine.clock.now_ns());
-    let record = AppRecord {
+    let mut record = AppRecord {
         command: request.command,
         provenance,
         memory: request.wishes.memory,
@@ -257,6 +257,7 @@ pub(crate) fn admit(
         own_mask,
         ..AppRecord::new(id, spec, origin, peer.uid, first, now_ns)
     };
+    record.spinning = registry.earlier_spinning(&record);
     let mut app = App::new(record, Lease::Held, watches);
     app.most_cpus = Some(most_cpus);
     app.page = page;

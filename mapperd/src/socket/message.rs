@@ -5,7 +5,7 @@ use crate::socket::arrivals::Arrival;
 use mapper_control::schema::{AdoptRequest, LaunchReply};
 use mapper_control::{ErrorReply, Reply, Request};
 use mapper_host::enforce::cgroup::RunningGroup;
-use mapper_model::AppId;
+use mapper_model::{AppId, Spinning};
 use std::os::fd::OwnedFd;
 use tokio::sync::{mpsc, oneshot};
 
@@ -36,6 +36,11 @@ pub(crate) enum Message {
     /// Processes of an application ended; perhaps all of them.
     MayHaveEnded {
         app: AppId,
+    },
+    /// What its threads were seen to do has changed.
+    Spinning {
+        app: AppId,
+        spinning: Option<Spinning>,
     },
 }
 

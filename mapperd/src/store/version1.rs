@@ -101,6 +101,7 @@ impl From<AppV1> for SavedApp {
                 planned: old.planned,
                 own_mask: old.own_mask,
                 accounting: old.books,
+                spinning: None,
             },
             processes: old.processes,
             token: old.token,
