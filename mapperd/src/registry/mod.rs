@@ -267,4 +267,43 @@ mod tests {
             assert_eq!(found, known, "{uid} {id} {command}");
         }
     }
+
+    #[test]
+    fn a_program_that_spun_outside_openmp_is_known_to_its_user_by_its_build() {
+        let record = |uid, command: &str| {
+            let program = Program {
+                path: "/p".to_owned(),
+                build_id: Some("00ff".to_owned()),
+                ..Program::default()
+            };
+            let name = AppName::from_lossy("p");
+            let process = process::Process {
+                pid: 7,
+                started_ticks: 7,
+            };
+            let spec = mapper_model::AppSpec::named(name);
+            let mut record =
+                AppRecord::new(AppId(7), spec, origin::Origin::Recovered, uid, process, 0);
+            record.provenance.program = Some(StartedFile::from(&program));
+            record.command = command.to_owned();
+            record
+        };
+        let spinning = Spinning {
+            threads: 2,
+            share: 0.9,
+        };
+        let mut registry = Registry::new();
+        let build = record(1000, "p").build().unwrap();
+        registry.ended.add(ended::Ended {
+            spinning: Some((build, spinning)),
+            ..ended::tests::ended(1, 1000)
+        });
+        for (uid, command, known) in [
+            (1000, "p", Some(spinning)),
+            (1001, "p", None),
+            (1000, "p 2", None),
+        ] {
+            assert_eq!(registry.earlier_spinning(&record(uid, command)), known);
+        }
+    }
 }
