@@ -87,7 +87,9 @@ pub(crate) fn pass(
             store.save(Ending::Running, registry, machine, decider);
         }
     }
-    machine.spinning.note(registry, &observation);
+    machine
+        .spinning
+        .note(registry, &observation, &machine.accounts);
     let total = started.elapsed();
     telemetry.tally.decision_s.observe(total.as_secs_f64());
     log_decision(registry.apps.len(), &plan, [observed, decided, total]);

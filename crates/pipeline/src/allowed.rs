@@ -449,6 +449,10 @@ mod tests {
         assert_eq!(of(&four), (vec![2; 4], String::new()));
         four.apps[1].spec.cpus = CpuRange::new(1, Some(2)).unwrap();
         assert_eq!(of(&four).0, [0; 4]);
+        // Whoever is never to be resized keeps what it has.
+        four.apps[1].spec.cpus = CpuRange::default();
+        four.apps[2].spec.resizing = mapper_model::Resizing::Never;
+        assert_eq!(of(&four).0, [0; 4]);
         let mut three = observation("0-7", &[""; 3]);
         three.apps[2].reading.spinning = spinning(8);
         assert_eq!(of(&three), (vec![2, 2, 4], String::new()));

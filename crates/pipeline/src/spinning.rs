@@ -2,10 +2,11 @@
 //!
 //! On fewer CPUs than threads each wait lasts until the kernel takes the CPU from the thread that spins, some milliseconds:
 //! such a program can take a hundred times as long. No team of it can be made smaller, as its threads are its own. So it
-//! has as many CPUs as busy threads, together with as few others as have these. The kernel divides them, by weight with
-//! control groups, else by threads, so that others keep half of their CPU time at least.
+//! has as many CPUs as busy threads, together with as few others as have these. The kernel divides them, by weight on each
+//! CPU with control groups, else by threads: who spins has more than its part, and the more threads the more. So the observation
+//! tells who spins only where all applications are one user's.
 //!
-//! None shares that is to lend nothing or never to be resized; nor does any while an application may use only some CPUs.
+//! None shares while any is to lend nothing or never to be resized, or may use only some CPUs.
 
 use mapper_model::{CpuId, CpuSet, Lending, Observation, Resizing, Spinning};
 use std::cmp::Reverse;
@@ -18,10 +19,11 @@ pub(crate) fn shared(
     parts: &[u32],
 ) -> Option<Vec<Option<CpuSet>>> {
     let apps = &observation.apps;
-    let may_share = |place: &usize| {
-        let spec = &apps[*place].spec;
-        spec.lending == Lending::WhenIdle && spec.resizing == Resizing::Allowed
-    };
+    let mut specs = apps.iter().map(|app| &app.spec);
+    if !specs.all(|spec| spec.lending == Lending::WhenIdle && spec.resizing == Resizing::Allowed) {
+        return None;
+    }
+    let may_share = |place: &usize| apps[*place].spec.cpus.min() <= parts[*place];
     let wanted = |place: usize| {
         let threads = |spinning: Spinning| spinning.threads;
         let wanted = apps[place].reading.spinning.map_or(0, threads);
@@ -47,15 +49,21 @@ pub(crate) fn shared(
     let mut counts: Vec<u32> = group.iter().map(|place| parts[*place]).collect();
     if group.len() == apps.len() {
         // What division by weight leaves over.
-        counts[spins - 1] += usable.len() - count;
+        let last = group[spins - 1];
+        let most = apps[last].spec.cpus.max().unwrap_or(u32::MAX);
+        let left_over = usable.len() - count;
+        counts[spins - 1] += left_over.min(most.saturating_sub(counts[spins - 1]));
     }
     // Where they run already.
-    let runs = |cpu: &CpuId, within: bool| {
-        let mut apps = apps.iter().enumerate();
-        apps.any(|(place, app)| group.contains(&place) == within && app.effective.contains(*cpu))
-    };
+    let [mut of_group, mut of_others] = [CpuSet::default(), CpuSet::default()];
+    for (place, app) in apps.iter().enumerate() {
+        match group.contains(&place) {
+            true => of_group.insert_all(&app.effective),
+            false => of_others.insert_all(&app.effective),
+        }
+    }
     let mut order: Vec<CpuId> = usable.iter().collect();
-    order.sort_by_key(|cpu| (runs(cpu, false), !runs(cpu, true), *cpu));
+    order.sort_by_key(|cpu| (of_others.contains(*cpu), !of_group.contains(*cpu), *cpu));
     order.truncate(counts.iter().sum::<u32>() as usize);
     order.sort_unstable();
     let mut cpus = order.into_iter();

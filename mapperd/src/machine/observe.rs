@@ -38,10 +38,16 @@ pub(crate) fn observe(
         !app.record.partition.is_member() && !refused()
     });
     let weights = weights_by_user(access, registry, machine);
+    let of_one_user = registry.is_of_one_user(&machine.accounts);
     let apps = registry.apps.iter_mut().zip(weights);
     let apps = apps.map(|(app, weight)| {
         let mut observed = observe_one(app, cause, now_ns, equal_share, machine);
         observed.spec.weight = weight;
+        let runtime = observed.reading.runtime;
+        if !of_one_user || runtime.is_some_and(|runtime| runtime.regions > 0) {
+            // Nobody is to have CPUs of another user's by pretending to spin.
+            observed.reading.spinning = None;
+        }
         if isolates {
             // The kernel isolates no CPU that is in another group's set, too.
             observed.spec.lending = Lending::Never;

@@ -7,6 +7,7 @@
 //! What was found is withdrawn after three looks in a row that speak against it: there are no more busy threads than its
 //! part of the CPUs, or all of their time is waiting although each has a CPU, so that it is none (or helps nothing).
 
+use crate::config::accounts::Accounts;
 use crate::registry::Registry;
 use crate::socket::message::{Message, Sender};
 use anyhow::Context;
@@ -67,8 +68,9 @@ impl SpinningLookout {
         Ok(())
     }
 
-    /// Leaves the applications of a decision to the thread: those that may share CPUs and run no OpenMP regions.
-    pub(crate) fn note(&self, registry: &Registry, observation: &Observation) {
+    /// Leaves the applications of a decision to the thread, if they are all one user's: those that may share CPUs and run no
+    /// OpenMP regions.
+    pub(crate) fn note(&self, registry: &Registry, observation: &Observation, accounts: &Accounts) {
         let apps = registry.apps.iter().zip(&observation.apps);
         let candidates = apps.filter(|(_, observed)| {
             let regions = observed
@@ -95,9 +97,9 @@ impl SpinningLookout {
             counted: app.counted_cpus(),
             known: app.record.spinning,
         });
-        let candidates = match registry.apps.len() {
-            0 | 1 => Vec::new(),
-            _ => candidates.collect(),
+        let candidates = match registry.apps.len() > 1 && registry.is_of_one_user(accounts) {
+            true => candidates.collect(),
+            false => Vec::new(),
         };
         let mut shared = (self.0.candidates.lock()).unwrap_or_else(PoisonError::into_inner);
         *shared = Some(candidates);
@@ -228,8 +230,9 @@ impl Looks {
             (None, Seen::Busy(..)) => (0, longer(self.wait.max(AGAIN / 2), RARELY)),
             (Some(_), Seen::Calm) => (self.against + 1, longer(self.wait.max(AGAIN / 2), RARELY)),
             (Some(before), Seen::Busy(threads, share)) => {
-                let useless = share.is_some_and(|share| share >= NOTHING_ELSE);
                 let threads = threads.max(before.threads);
+                let has_enough = self.candidate.cpus >= threads;
+                let useless = has_enough && share.is_some_and(|share| share >= NOTHING_ELSE);
                 *known = Some(Spinning { threads, ..before });
                 let against = if useless { self.against + 1 } else { 0 };
                 (against, longer(self.wait.max(AGAIN / 2), RARELY))

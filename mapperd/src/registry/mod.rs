@@ -174,6 +174,16 @@ impl Registry {
         }
     }
 
+    /// Whether all applications count for one user.
+    pub(crate) fn is_of_one_user(&self, accounts: &Accounts) -> bool {
+        let mut users = self
+            .apps
+            .iter()
+            .map(|app| accounts.of(app.record.requested_by()));
+        let first = users.next();
+        users.all(|user| Some(user) == first)
+    }
+
     /// How the threads of this program of this user were last seen to spin, outside OpenMP.
     pub(crate) fn earlier_spinning(&self, record: &AppRecord) -> Option<Spinning> {
         let (uid, build) = (record.requested_by(), record.build()?);
