@@ -278,26 +278,36 @@ mod tests {
         }
     }
 
+    fn record(uid: u32, command: &str) -> AppRecord {
+        let program = Program {
+            path: "/p".to_owned(),
+            build_id: Some("00ff".to_owned()),
+            ..Program::default()
+        };
+        let name = AppName::from_lossy("p");
+        let process = process::Process {
+            pid: 7,
+            started_ticks: 7,
+        };
+        let spec = mapper_model::AppSpec::named(name);
+        let mut record = AppRecord::new(AppId(7), spec, origin::Origin::Recovered, uid, process, 0);
+        record.provenance.program = Some(StartedFile::from(&program));
+        record.command = command.to_owned();
+        record
+    }
+
+    #[test]
+    fn applications_are_one_users_if_the_same_one_has_asked_for_all() {
+        let mut registry = Registry::new();
+        for (uid, of_one) in [(1000, true), (1000, true), (1001, false)] {
+            let app = App::new(record(uid, "p"), Lease::Ended, Default::default());
+            registry.apps.push(app);
+            assert_eq!(registry.is_of_one_user(&Accounts::default()), of_one);
+        }
+    }
+
     #[test]
     fn a_program_that_spun_outside_openmp_is_known_to_its_user_by_its_build() {
-        let record = |uid, command: &str| {
-            let program = Program {
-                path: "/p".to_owned(),
-                build_id: Some("00ff".to_owned()),
-                ..Program::default()
-            };
-            let name = AppName::from_lossy("p");
-            let process = process::Process {
-                pid: 7,
-                started_ticks: 7,
-            };
-            let spec = mapper_model::AppSpec::named(name);
-            let mut record =
-                AppRecord::new(AppId(7), spec, origin::Origin::Recovered, uid, process, 0);
-            record.provenance.program = Some(StartedFile::from(&program));
-            record.command = command.to_owned();
-            record
-        };
         let spinning = Spinning {
             threads: 2,
             share: 0.9,
