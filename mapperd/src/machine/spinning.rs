@@ -254,11 +254,11 @@ mod tests {
     #[test]
     fn what_was_found_is_withdrawn_after_three_looks_that_speak_against_it() {
         let now = Instant::now();
-        let found = |seen: &[Seen]| {
+        let found_on = |cpus: u32, seen: &[Seen]| {
             let candidate = Candidate {
                 app: AppId(1),
                 processes: Vec::new(),
-                cpus: 1,
+                cpus,
                 counted: 1,
                 known: None,
             };
@@ -284,7 +284,9 @@ mod tests {
             (&[useless, useless, useless, useless], None),
             (&[useless, useless, useless, useless, useless], None),
         ] {
-            assert_eq!(found(seen), threads, "{seen:?}");
+            assert_eq!(found_on(2, seen), threads, "{seen:?}");
         }
+        // As long as it has too few CPUs it can do nothing else.
+        assert_eq!(found_on(1, &[useless; 9]), Some(2));
     }
 }
