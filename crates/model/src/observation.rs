@@ -106,7 +106,7 @@ pub struct Reading {
     pub spinning: Option<Spinning>,
 }
 
-/// Threads that wait for one another by spinning, without a runtime that could be told of fewer CPUs.
+/// Threads that wait for one another by spinning, outside OpenMP.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spinning {
     /// Threads that were busy.

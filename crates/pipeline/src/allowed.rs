@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(of(&four), (vec![2; 4], String::new()));
         four.apps[1].spec.cpus = CpuRange::new(1, Some(2)).unwrap();
         assert_eq!(of(&four).0, [0; 4]);
-        // Whoever is never to be resized keeps what it has.
+        // Nobody shares while one application is never to be resized.
         four.apps[1].spec.cpus = CpuRange::default();
         four.apps[2].spec.resizing = mapper_model::Resizing::Never;
         assert_eq!(of(&four).0, [0; 4]);
