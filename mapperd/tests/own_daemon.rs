@@ -8,10 +8,9 @@ use mapper_control::Client;
 use nix::unistd::{getpgid, getsid};
 use private_daemon::{eventually, launcher::built, text};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// A user without a daemon; one that was started is ended with this.
@@ -312,30 +311,69 @@ fn a_daemon_serves_the_socket_that_a_service_manager_passes_and_leaves_it_there(
     std::os::unix::net::UnixStream::connect(home.socket()).unwrap();
 }
 
-/// The parents of the processes that run `sleep` for so long.
-fn sleepers(seconds: &str) -> BTreeMap<i32, i32> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let sleeper = |folder: PathBuf| {
-        let line = fs::read_to_string(folder.join("cmdline")).ok()?;
-        let stat = fs::read_to_string(folder.join("stat")).ok()?;
-        let mut fields = stat.split(' ');
-        let (pid, parent) = (fields.next()?.parse().ok()?, fields.nth(2)?.parse().ok()?);
-        (line == format!("sleep\0{seconds}\0")).then_some((pid, parent))
-    };
-    processes
-        .filter_map(|entry| sleeper(entry.path()))
-        .collect()
+/// The processes whose command lines are meant, with their folders.
+fn processes(are_meant: impl Fn(&str) -> bool) -> Vec<(i32, PathBuf)> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let meant = all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        are_meant(&words).then(|| (pid, entry.path()))
+    });
+    meant.collect()
+}
+
+/// A program that starts orphans all the time, and its launcher. All of them end with this.
+struct Mother {
+    launcher: Child,
+    /// How long each orphan sleeps: a number that no other process has among its words.
+    seconds: String,
+}
+
+impl Mother {
+    fn launch(home: &Home) -> Self {
+        let seconds = format!("4711.{:07}", std::process::id());
+        let script = format!("while :; do (setsid sleep {seconds} &); sleep 0.01; done");
+        let launcher = home.launch(&["--", "sh", "-c", &script]).spawn().unwrap();
+        Self { launcher, seconds }
+    }
+
+    /// The parents of the orphans.
+    fn parents(&self) -> Vec<i32> {
+        let orphan = format!("sleep\0{}\0", self.seconds);
+        let parent = |(_, folder): (i32, PathBuf)| {
+            let stat = fs::read_to_string(folder.join("stat")).ok()?;
+            stat.split(' ').nth(3)?.parse().ok()
+        };
+        let orphans = processes(|words| words == orphan).into_iter();
+        orphans.filter_map(parent).collect()
+    }
+}
+
+impl Drop for Mother {
+    fn drop(&mut self) {
+        // The launcher's words have the number, too. What is just being started may have none for a moment.
+        let mut looks_in_vain = 0;
+        while looks_in_vain < 5 {
+            let left = processes(|words| words.contains(&self.seconds));
+            looks_in_vain = match left.is_empty() {
+                true => looks_in_vain + 1,
+                false => 0,
+            };
+            for (pid, _) in left {
+                let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.launcher.wait();
+    }
 }
 
 #[test]
 fn orphans_of_a_program_stay_with_its_launcher_also_while_that_starts_the_next_daemon() {
     let home = Home::new();
-    let seconds = "4711.5";
-    let mother = format!("while :; do (setsid sleep {seconds} &); sleep 0.01; done");
-    let launch = home.launch(&["--", "sh", "-c", &mother]).spawn();
-    let mut launched = launch.unwrap();
-    let launcher = Pid::from_child(&launched).as_raw_nonzero().get();
-    eventually("there are orphans", || !sleepers(seconds).is_empty());
+    let mother = Mother::launch(&home);
+    let launcher = Pid::from_child(&mother.launcher).as_raw_nonzero().get();
+    eventually("there are orphans", || !mother.parents().is_empty());
     let before = home.daemon().unwrap();
     kill_process(before, Signal::KILL).unwrap();
     eventually("its launcher starts the next", || {
@@ -343,14 +381,8 @@ fn orphans_of_a_program_stay_with_its_launcher_also_while_that_starts_the_next_d
     });
     // One that has just been started is its shell's for a moment.
     eventually("all orphans are the launcher's", || {
-        let parents: Vec<i32> = sleepers(seconds).into_values().collect();
-        parents.iter().all(|parent| *parent == launcher)
+        mother.parents().iter().all(|parent| *parent == launcher)
     });
-    kill_process(Pid::from_child(&launched), Signal::TERM).unwrap();
-    launched.wait().unwrap();
-    for pid in sleepers(seconds).into_keys() {
-        let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
-    }
 }
 
 #[test]
