@@ -196,6 +196,9 @@ fn the_report_says_that_a_loader_cannot_load_the_shim() {
     }
 }
 
+/// By which a program is known to the launcher.
+const BUILD_ID: &str = "4711471147114711471147114711471147114711";
+
 #[test]
 fn a_program_of_an_unknown_loader_is_started_once_whatever_the_teams() {
     let bench = Bench::new();
@@ -205,8 +208,10 @@ fn a_program_of_an_unknown_loader_is_started_once_whatever_the_teams() {
     let flags = [&place, "-nostdlib", "-static-pie", "-fno-stack-protector"];
     let loader = compiled("interpreter.c", "interpreter", &flags);
     let loader = format!("-Wl,--dynamic-linker={}", loader.display());
-    let program = compiled("loaded.c", "by_interpreter", &["-fopenmp", &loader]);
-    for mode in ["auto", "fixed", "follow", "virtual"] {
+    let build_id = format!("-Wl,--build-id=0x{BUILD_ID}");
+    let flags = ["-fopenmp", &loader, &build_id];
+    let program = compiled("loaded.c", "by_interpreter", &flags);
+    let launched = |mode: &str| {
         let mut launch = bench.launch(mode, &[program.to_str().unwrap()]);
         launch.env("XDG_STATE_HOME", folder.path());
         let outcome = run(launch.env("MAPPER_SHIM", bench.reporting.path().join(SHIM)));
@@ -214,5 +219,17 @@ fn a_program_of_an_unknown_loader_is_started_once_whatever_the_teams() {
         let text = std::fs::read_to_string(&starts).unwrap();
         assert_eq!(text, "started\n", "{mode}: the launcher itself ran it");
         std::fs::remove_file(&starts).unwrap();
+        outcome.stderr
+    };
+    for mode in ["auto", "fixed", "follow", "virtual"] {
+        launched(mode);
     }
+    // Of a program that has a record the libraries are listed, which are part of what it was checked with.
+    let records = folder.path().join("mapper/teams");
+    std::fs::create_dir_all(&records).unwrap();
+    let record = records.join(format!("{BUILD_ID}.json"));
+    std::fs::write(&record, "unreadable").unwrap();
+    let said = launched("auto");
+    let is_read = format!("record {} is damaged", record.display());
+    assert!(said.contains(&is_read), "{said}");
 }
