@@ -7,6 +7,7 @@ mod private_daemon;
 use private_daemon::scrape::{GET, scrape, value};
 use private_daemon::{Daemon, PATIENCE, eventually, launch};
 use rustix::fs::{FileType, OFlags};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -133,6 +134,32 @@ fn clients_that_send_or_read_nothing_and_ask_all_the_time_hold_no_scraper_up() {
         assert!(text.ends_with("# EOF\n"), "{text}");
         assert!(took < Duration::from_secs(2), "{took:?}");
     }
+}
+
+#[test]
+fn the_daemon_is_asked_every_50_ms_at_most_however_often_it_is_scraped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, socket) = (dir.path().join("c.toml"), dir.path().join("m"));
+    std::fs::write(&config, format!("[metrics]\nsocket = {socket:?}\n")).unwrap();
+    let _daemon = Daemon::start_with(&["--config", config.to_str().unwrap()]);
+    // It grows until the daemon is asked the next time.
+    let cpu_time = || {
+        let text = scrape(&socket, GET);
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("mapper_daemon_cpu_seconds_total "));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    let started = Instant::now();
+    let seen: BTreeSet<String> = std::thread::scope(|scope| {
+        let scrape_all = || (0..10).map(|_| cpu_time()).collect::<Vec<_>>();
+        let scrapers = [(); 4].map(|()| scope.spawn(scrape_all));
+        let seen = scrapers.into_iter().map(|scraper| scraper.join().unwrap());
+        seen.flatten().collect()
+    });
+    let (times, took) = (seen.len(), started.elapsed());
+    assert!(times > 1, "{seen:?}");
+    let at_most = 1 + took.as_millis() / 50;
+    assert!(times as u128 <= at_most, "{times} times within {took:?}");
 }
 
 #[test]
