@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -15,7 +16,7 @@ use nix::unistd::Pid;
 use crate::application::{Application, Runtime, launch};
 use crate::daemon::{UNIT, main_pid, output_of, property, status, status_of, systemctl};
 use crate::drop_in::DropIn;
-use crate::kernel::{group_of, groups_below, online_cpus, wait_for, wait_long_for};
+use crate::kernel::{group_of, groups_below, is_running, online_cpus, wait_for, wait_long_for};
 use crate::users::User;
 
 /// The test in `mapperd/tests/flood.rs`.
@@ -383,6 +384,58 @@ pub(crate) fn a_process_whose_address_space_is_locked_is_moved_without_stopping_
     drop(hanging);
     drop(others);
     Ok(())
+}
+
+/// Starts a program, and once there is a file has it managed as an application of its own.
+const LAUNCHES: &str = r#"
+go=$1 tests=$2
+shift 2
+exec 3<&0
+"$@" <&3 &
+until [ -e "$go" ]; do sleep 0.1; done
+call="{\"protocol\":2,\"pid\":$!,\"name\":\"inner\",\"runtime\":\"off\"}"
+exec "$tests" call org.mapper.Control.Launch "$call""#;
+
+/// It is moved from the group of the application that launches it to one of its own.
+pub(crate) fn a_process_whose_address_space_is_locked_is_launched_within_an_application_without_stopping_the_machine()
+-> Result<()> {
+    let _rival = Application::start("rival", User::Bob, Runtime::Libgomp, &[])?;
+    let folder = tempfile::tempdir().context("create a folder")?;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(folder.path(), open).context("open the folder")?;
+    let go = folder.path().join("go");
+    let tests = std::env::current_exe().context("find this program")?;
+    let starts = Starts::new();
+    let hanging = Hanging::start_by(Some("locked"), |program| {
+        let (go, tests) = (go.to_string_lossy(), tests.to_string_lossy());
+        let shell = ["sh", "-c", LAUNCHES, "sh", &go, &tests];
+        let options = ["--name", "outer", "--no-lend"];
+        launch(User::Alice, &options, &[&shell, program].concat())
+    })?;
+    wait_for("the outer application to have fewer CPUs than all", || {
+        let cpus = status_of("outer")?["cpus"].clone();
+        ensure!(cpus != online_cpus()?.to_string(), "{cpus}");
+        Ok(())
+    })?;
+    // Until its second thread waits for the lock.
+    std::thread::sleep(Duration::from_secs(3));
+    starts.check("it hangs")?;
+    fs::write(&go, "").context("let it be launched")?;
+    std::thread::sleep(Duration::from_secs(2));
+    starts.check("it was launched")?;
+    let inner = wait_for("it to be managed", || status_of("inner"))?;
+    let pid = inner["pid"].as_u64().context("it has no process")?;
+    let pid = u32::try_from(pid)?;
+    let command = fs::read_to_string(format!("/proc/{pid}/comm"))?;
+    ensure!(command == "program\n", "{command:?} was launched");
+    let (group, own) = (group_of(pid)?, format!("app-{}", inner["id"]));
+    ensure!(group.ends_with(&own), "it is in {}", group.display());
+    ensure!(is_running(pid), "it does not hang");
+    drop(hanging);
+    wait_for("it to end", || {
+        ensure!(!is_running(pid), "process {pid}");
+        Ok(())
+    })
 }
 
 /// The move of memory that the kernel holds up, within some decisions after an application's arrival.

@@ -120,6 +120,7 @@ const TESTS: &[Test] = tests![
     daemons_tests::a_program_whose_memory_cannot_be_moved_holds_up_no_answer_and_no_decision,
     daemons_tests::memory_that_others_bind_and_that_cannot_be_moved_holds_up_no_decision,
     daemons_tests::a_process_whose_address_space_is_locked_is_moved_without_stopping_the_machine,
+    daemons_tests::a_process_whose_address_space_is_locked_is_launched_within_an_application_without_stopping_the_machine,
     daemons_tests::whichever_operation_on_a_group_fails_the_next_daemon_takes_over,
     daemons_tests::programs_in_groups_are_taken_over_after_kills_at_random_moments,
     daemons_tests::launches_ends_and_passes_cost_in_proportion_to_the_groups,
