@@ -163,6 +163,8 @@ fn end_at_once(daemon: &Daemon, mut running: Vec<Running>) -> Ended {
 /// as is allowed, so the decisions are counted, too.
 #[test]
 fn hundreds_of_applications_that_end_at_once_are_gone_and_status_is_answered_within_a_second() {
+    // Each application takes several of this process.
+    mapper_host::raise_file_limit();
     let daemon = Daemon::start_with(&["--interval", "10s"]);
     let start = || launch_program(&daemon, Program::waiting("exec sleep 900"), "sleep");
     let most = sizes().into_iter().fold(200, usize::max);
@@ -175,6 +177,7 @@ fn hundreds_of_applications_that_end_at_once_are_gone_and_status_is_answered_wit
 
 #[test]
 fn a_launch_an_end_and_a_pass_cost_in_proportion_to_the_applications() {
+    mapper_host::raise_file_limit();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("mapper.toml");
     std::fs::write(
