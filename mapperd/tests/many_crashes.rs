@@ -169,6 +169,12 @@ const GROUP_OPERATIONS: [(&str, &str); 17] = [
     ("write", "cpuset.cpus.partition"),
 ];
 
+/// The group of a process that is adopted, beside the one for groups.
+const HOME: &str = "mapper-visitor";
+
+/// What is done to that group when the process is released.
+const HOME_OPERATIONS: [(&str, &str); 2] = [("openat2", ""), ("write", "cgroup.procs")];
+
 /// What `strace` writes.
 const TRACE: &str = "trace";
 
@@ -194,6 +200,8 @@ enum File {
     Own(&'static str),
     /// This one of every control group.
     OfGroups(&'static str),
+    /// This one of the group that a process is adopted from.
+    OfHome(&'static str),
 }
 
 /// Where and how something fails.
@@ -220,10 +228,13 @@ fn points() -> Vec<Point> {
     let of_files =
         [NEW_STATE, LOG].map(|file| EFFECTS.map(|effect| ("write", File::Own(file), effect)));
     let calls = calls.chain(of_files.into_iter().flatten()).filter(|_| !few);
-    let on_groups = GROUP_OPERATIONS.iter().flat_map(|(call, file)| {
+    let of_groups = GROUP_OPERATIONS.map(|(call, file)| (call, File::OfGroups(file)));
+    let of_home = HOME_OPERATIONS.map(|(call, file)| (call, File::OfHome(file)));
+    let on_groups = of_groups.into_iter().chain(of_home);
+    let on_groups = on_groups.flat_map(|(call, file)| {
         let effects = EFFECTS_ON_GROUPS.iter();
         let effects = effects.take(if few { EFFECTS.len() } else { usize::MAX });
-        effects.map(|effect| (*call, File::OfGroups(file), *effect))
+        effects.map(move |effect| (call, file, *effect))
     });
     let on_groups = on_groups.filter(|_| Daemon::groups().is_some());
     let each = on_groups.chain(calls).flat_map(|(call, file, effect)| {
@@ -270,7 +281,9 @@ impl Point {
                 all.map(|group| group.join(file).components().collect())
                     .collect()
             }
-            (File::Any, _) | (File::OfGroups(_), None) => Vec::new(),
+            (File::OfHome(_), Some(_)) if self.call == "openat2" => vec![HOME.into()],
+            (File::OfHome(file), Some(_)) => vec![Visitor::home().join(file)],
+            (File::Any, _) | (File::OfGroups(_) | File::OfHome(_), None) => Vec::new(),
         }
     }
 }
@@ -296,6 +309,77 @@ fn try_launch(daemon: &Daemon, name: &str) -> Option<Running> {
         client,
         launched,
     })
+}
+
+/// A process in a group that is not mapper's. Both end with this.
+struct Visitor {
+    program: Program,
+}
+
+impl Visitor {
+    const NAME: &str = "visitor";
+
+    fn home() -> PathBuf {
+        Daemon::groups().unwrap().with_file_name(HOME)
+    }
+
+    fn new() -> Self {
+        let (home, program) = (Self::home(), Program::sleeping());
+        std::fs::create_dir_all(&home).unwrap();
+        let number = program.child.id().to_string();
+        std::fs::write(home.join("cgroup.procs"), number).unwrap();
+        Self { program }
+    }
+
+    fn is_home(&self) -> bool {
+        let file = format!("/proc/{}/cgroup", self.program.child.id());
+        let group = private_daemon::text(Path::new(&file));
+        let group = group.trim_end().strip_prefix("0::/").unwrap();
+        Path::new("/sys/fs/cgroup").join(group) == Self::home()
+    }
+
+    /// Has it adopted and released again.
+    fn comes_and_goes(&self, daemon: &Daemon, answers: impl Fn(&Daemon) -> bool) {
+        let adopt = AdoptRequest {
+            name: Some(AppName::new(Self::NAME).unwrap()),
+            ..AdoptRequest::of(AdoptTarget::Pid(self.program.child.id()))
+        };
+        eventually("it is adopted", || {
+            let client = daemon.try_client();
+            client.is_ok_and(|mut client| client.adopt(adopt.clone()).is_ok()) || !answers(daemon)
+        });
+        if let Ok(mut client) = daemon.try_client() {
+            let _may_fail = client.release(Self::NAME);
+        }
+    }
+
+    /// The next daemon manages it until it is released here, or leaves it alone, with all CPUs. Only a release that failed leaves
+    /// it in a group of mapper's.
+    fn is_taken_over(&self, daemon: &Daemon, point: &Point) {
+        let managed = || {
+            let apps = daemon.status().apps.into_iter();
+            { apps }.find(|app| app.name.as_str() == Self::NAME)
+        };
+        eventually(&format!("it has its CPUs after {point:?}"), || {
+            let cpus = managed().map_or_else(all_cpus, |app| app.cpus);
+            self.program.cpus() == cpus
+        });
+        if managed().is_some() {
+            let released = daemon.client().release(Self::NAME).unwrap();
+            assert_eq!(released.trouble, None, "{point:?}");
+        }
+        let may_stay = point.effect != EFFECTS[0];
+        let is_free = managed().is_none() && self.program.cpus() == all_cpus();
+        assert!(is_free && (may_stay || self.is_home()), "{point:?}");
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        let _ = self.program.child.kill();
+        let _ = self.program.child.wait();
+        let _ = std::fs::remove_dir(Self::home());
+    }
 }
 
 /// Groups of applications that are there.
@@ -335,6 +419,11 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
         eventually("it answers or has ended", || {
             answers(&daemon) || daemon.child.try_wait().unwrap().is_some()
         });
+        let visitor = matches!(point.file, File::OfHome(_)).then(Visitor::new);
+        if let Some(visitor) = &visitor {
+            newest += 1;
+            visitor.comes_and_goes(&daemon, answers);
+        }
         let short = try_launch(&daemon, "short");
         let second = try_launch(&daemon, "second");
         refused += usize::from(second.is_none());
@@ -376,6 +465,9 @@ fn whichever_operation_fails_or_ends_the_daemon_the_next_one_takes_over() {
             unused.push(point);
         }
         daemon.start_again();
+        if let Some(visitor) = visitor {
+            visitor.is_taken_over(&daemon, point);
+        }
         assert_whole(&daemon, &running, &format!("{point:?}"));
         if Daemon::groups().is_some() {
             let left = || groups_there() == running.len();
