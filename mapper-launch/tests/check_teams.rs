@@ -252,16 +252,16 @@ fn a_program_with_the_address_sanitizer_runs_as_any_other() {
 }
 
 #[test]
-fn virtual_teams_are_not_for_a_program_with_tasks() {
+fn virtual_teams_are_not_for_a_program_with_doacross_loops() {
     let bench = Bench::new();
-    let (said, printed) = checked_and_launched(&bench, "with_tasks.c");
+    let (said, printed) = checked_and_launched(&bench, "with_doacross.c");
     let line = said.lines().find(|line| line.starts_with("virtual"));
     let line = line.unwrap_or_default();
     assert!(
         line.starts_with("virtual  not for this program ("),
         "{said}"
     );
-    assert!(line.contains("tasks"), "{said}");
+    assert!(line.contains("doacross"), "{said}");
     assert!(said.contains("fixed    safe"), "{said}");
     assert!(said.contains("follow   safe"), "{said}");
     assert_ne!(modes_asked_for(&bench.stage), [TeamMode::Virtual], "{said}");

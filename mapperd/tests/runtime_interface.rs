@@ -108,7 +108,7 @@ fn what_virtual_teams_cannot_serve_has_real_ones_and_is_explained() {
     let daemon = Daemon::start();
     let cases = [
         (made(&["-DDOACROSS"]), "it has doacross loops"),
-        (made(&["-DTASKS"]), "it has tasks"),
+        (made(&["-DDETACHED"]), "it has detached tasks"),
         (made(&["-DTASK_REDUCTION"]), "it has reductions over tasks"),
         (made(&["-DCANCELLATION"]), "it cancels constructs"),
         (made(&["-DOFFLOADING"]), "it has teams or target regions"),

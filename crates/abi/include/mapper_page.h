@@ -64,7 +64,7 @@
 // Value of `teams_off`: no virtual teams, for a module has doacross loops.
 #define MAPPER_TEAMS_OFF_ORDERED 4
 
-// Value of `teams_off`: no virtual teams, for a module has tasks.
+// Value of `teams_off`: no virtual teams, for a module has detached tasks or `taskwait nowait`.
 #define MAPPER_TEAMS_OFF_TASKS 5
 
 // Value of `teams_off`: no virtual teams, for a module has reductions over tasks.

@@ -54,7 +54,7 @@ pub const TEAMS_OFF_SET_DYNAMIC: u32 = 2;
 pub const TEAMS_OFF_CLAUSE: u32 = 3;
 /// Value of `teams_off`: no virtual teams, for a module has doacross loops.
 pub const TEAMS_OFF_ORDERED: u32 = 4;
-/// Value of `teams_off`: no virtual teams, for a module has tasks.
+/// Value of `teams_off`: no virtual teams, for a module has detached tasks or `taskwait nowait`.
 pub const TEAMS_OFF_TASKS: u32 = 5;
 /// Value of `teams_off`: no virtual teams, for a module has reductions over tasks.
 pub const TEAMS_OFF_TASK_REDUCTION: u32 = 6;

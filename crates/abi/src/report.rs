@@ -51,8 +51,8 @@ pub enum TeamsOff {
     /// A module has doacross loops.
     #[strum(to_string = "teams are not virtual: it has doacross loops")]
     Ordered = layout::TEAMS_OFF_ORDERED,
-    /// A module has tasks.
-    #[strum(to_string = "teams are not virtual: it has tasks")]
+    /// A module has tasks that end by an event.
+    #[strum(to_string = "teams are not virtual: it has detached tasks or taskwait nowait")]
     Tasks = layout::TEAMS_OFF_TASKS,
     /// A module has reductions over tasks.
     #[strum(to_string = "teams are not virtual: it has reductions over tasks")]

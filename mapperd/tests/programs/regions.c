@@ -23,9 +23,13 @@ void besides(void)
 {
     long sum = 0;
     (void)sum;
-#if defined TASKS
-#pragma omp task shared(sum)
-    sum++;
+#if defined DETACHED
+    omp_event_handle_t event;
+#pragma omp task detach(event) shared(sum)
+    {
+        sum++;
+        omp_fulfill_event(event);
+    }
 #elif defined DOACROSS
 #pragma omp for ordered(1) schedule(dynamic)
     for (int i = 0; i < 10; i++) {

@@ -212,6 +212,16 @@ symbols! {
     }
     // Answered for logical threads; may keep something in thread-local storage.
     exported Supported Touches TEAM {
+        GOMP_task
+        GOMP_taskloop
+        GOMP_taskloop_ull
+        GOMP_taskwait
+        GOMP_taskwait_depend
+        GOMP_taskyield
+        GOMP_taskgroup_start
+        GOMP_taskgroup_end
+        omp_in_final
+        omp_in_final_
         GOMP_parallel_start
         GOMP_parallel_sections_start
         GOMP_parallel_loop_static_start
@@ -281,9 +291,6 @@ symbols! {
         GOMP_barrier_cancel
         GOMP_loop_end_cancel
         GOMP_sections_end_cancel
-        GOMP_task
-        GOMP_taskloop
-        GOMP_taskloop_ull
     }
     // What clang emits.
     exported Unsupported Touches NUM_THREADS_AND_TEAM {

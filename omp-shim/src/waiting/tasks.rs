@@ -11,9 +11,6 @@ unsafe extern "C" fn target(number: usize) -> *mut c_void {
 }
 
 jump_on! { target:
-    GOMP_task
-    GOMP_taskloop
-    GOMP_taskloop_ull
     __kmpc_omp_task_alloc
     __kmpc_omp_target_task_alloc
 }

@@ -19,9 +19,9 @@ int main(int argc, char **argv)
 {
     int before = team();
     void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
-    int (*tasks)(void) = library ? (int (*)(void))dlsym(library, "tasks") : NULL;
-    if (!tasks) return 1;
-    int first = tasks(), after = team(), second = tasks();
+    int (*work)(void) = library ? (int (*)(void))dlsym(library, "work") : NULL;
+    if (!work) return 1;
+    int first = work(), after = team(), second = work();
     printf("%d %d %d %d\n", before, first, after, second);
     return 0;
 }

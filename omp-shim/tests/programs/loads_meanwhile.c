@@ -12,7 +12,7 @@ enum { LENGTH = 64 };
 
 static const char *path;
 static atomic_int regions;
-static int (*_Atomic tasks)(void);
+static int (*_Atomic work)(void);
 
 static void *load(void *times)
 {
@@ -27,7 +27,7 @@ static void *load(void *times)
     }
     void *library = dlopen(path, RTLD_NOW);
     if (!library) abort();
-    atomic_store(&tasks, (int (*)(void))dlsym(library, "tasks"));
+    atomic_store(&work, (int (*)(void))dlsym(library, "work"));
     return NULL;
 }
 
@@ -51,9 +51,9 @@ int main(int argc, char **argv)
         sum += part;
         expected += LENGTH * (LENGTH - 1) / 2 + 3;
         atomic_fetch_add(&regions, 1);
-    } while (!atomic_load(&tasks));
+    } while (!atomic_load(&work));
     printf("%s", sum == expected ? "right" : "wrong");
-    printf(" %d\n", tasks());
+    printf(" %d\n", work());
     pthread_join(loader, NULL);
     return 0;
 }

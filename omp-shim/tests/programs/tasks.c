@@ -2,7 +2,7 @@
 #include <omp.h>
 #include <stdio.h>
 
-int tasks(void)
+int work(void)
 {
     int done = 0;
 #pragma omp parallel num_threads(3)
@@ -20,7 +20,7 @@ int tasks(void)
 #ifndef LIBRARY
 int main(void)
 {
-    printf("%d tasks\n", tasks());
+    printf("%d tasks\n", work());
     return 0;
 }
 #endif

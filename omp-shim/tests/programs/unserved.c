@@ -19,7 +19,13 @@ static void on_the_host(void *mapped)
 
 long unserved(void)
 {
-#if defined DOACROSS
+#if defined TASKS /* is served, loaded late too */
+#pragma omp single
+    for (int i = 0; i < N; i++) {
+#pragma omp task depend(inout : sum)
+        sum += i;
+    }
+#elif defined DOACROSS
 #pragma omp for ordered(1) schedule(static, 1)
     for (int i = 0; i < N; i++) {
 #pragma omp ordered depend(sink : i - 1)

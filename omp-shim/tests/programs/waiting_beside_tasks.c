@@ -1,4 +1,5 @@
-/* What virtual teams do not serve, while threads wait for one another: usage waiting_beside_tasks KIND, where KIND is
+/* Tasks and, but for TASKS_ALONE, what can be cancelled, while threads wait for one another:
+ * usage waiting_beside_tasks KIND, where KIND is
  *
  *   tasks            a thread makes 20 tasks of 10 ms within `single`, at whose barrier both carry them out
  *   dependent        the same with dependences, of which two may run at a time
@@ -109,6 +110,7 @@ int main(int argc, char **argv)
             tasks(6);
             alone(30000);
         }
+#ifndef TASKS_ALONE
     if (is(kind, "barrier")) {
 #pragma omp parallel num_threads(2)
         {
@@ -155,5 +157,6 @@ int main(int argc, char **argv)
             }
         }
     }
+#endif
     return !is_it;
 }

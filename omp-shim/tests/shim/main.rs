@@ -26,4 +26,5 @@ mod results;
 mod signals;
 mod storage;
 mod surroundings;
+mod tasks;
 mod virtual_teams;

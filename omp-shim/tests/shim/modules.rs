@@ -280,14 +280,14 @@ fn libraries_loaded_late_have_virtual_teams_whatever_their_runtime() {
 }
 
 #[test]
-fn a_wheel_with_tasks_that_is_loaded_late_ends_virtual_teams_of_other_runtimes() {
+fn a_wheel_with_doacross_loops_that_is_loaded_late_ends_virtual_teams_of_other_runtimes() {
     let program = Program::with_flags(Compiler::Gcc, "late.c", &["-fopenmp", "-ldl"]);
-    let wheel = wheel_of("tasks.c", program.dir.path(), "tasks", &[]);
+    let wheel = wheel_of("doacross.c", program.dir.path(), "doacross", &[]);
     let managed = program.managed().threads(3).virtually(1);
     let mut managed = managed.args(&[text(&wheel)]);
     assert_eq!(managed.run().output(), "3 20 3 20\n");
     let report = managed.page.report();
-    assert_eq!(report.teams_off, Some(TeamsOff::Tasks));
+    assert_eq!(report.teams_off, Some(TeamsOff::Ordered));
     // Until then one thread carried them.
     assert_eq!(report.team_size, 3);
 }

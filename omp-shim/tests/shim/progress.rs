@@ -140,7 +140,7 @@ fn a_program_that_another_one_has_become_starts_clean() {
     let path = second.path.to_str().unwrap();
     let mut dialogue = first.managed().virtually(2).args(&[path]).start();
     dialogue.ask("go");
-    // The first one had tasks, and never gave a slot back.
+    // The first one had no virtual teams, and never gave a slot back.
     assert_eq!(dialogue.page.report().teams_off, None);
     assert_eq!(dialogue.page.progress().threads, 2);
     dialogue.finish();

@@ -407,12 +407,12 @@ fn regions_and_iterations_are_counted_in_virtual_teams() {
 }
 
 #[test]
-fn a_program_with_tasks_keeps_real_teams_and_the_page_says_why() {
-    let program = Program::new(Compiler::Gcc, "tasks.c");
+fn a_program_with_doacross_loops_keeps_real_teams_and_the_page_says_why() {
+    let program = Program::new(Compiler::Gcc, "doacross.c");
     let mut managed = program.managed().threads(3).virtually(1);
-    assert_eq!(managed.run().output(), "20 tasks\n");
+    assert_eq!(managed.run().output(), "20 iterations\n");
     let report = managed.page.report();
-    assert_eq!(report.teams_off, Some(TeamsOff::Tasks));
+    assert_eq!(report.teams_off, Some(TeamsOff::Ordered));
     // And which allocation it has seen, and the team that it has.
     assert_eq!(
         (report.applied, report.team_size),
@@ -447,27 +447,27 @@ fn a_program_with_real_teams_says_of_each_allocation_that_it_has_seen_it() {
 }
 
 #[test]
-fn a_library_with_tasks_that_is_loaded_late_ends_virtual_teams() {
+fn a_library_with_doacross_loops_that_is_loaded_late_ends_virtual_teams() {
     let program = Program::with_flags(Compiler::Gcc, "late.c", &["-fopenmp", "-ldl"]);
-    let library = program.dir.path().join("libtasks.so");
+    let library = program.dir.path().join("libdoacross.so");
     let flags = ["-fopenmp", "-fPIC", "-shared", "-DLIBRARY"];
-    Compiler::Gcc.compile("tasks.c", &library, &flags);
+    Compiler::Gcc.compile("doacross.c", &library, &flags);
     let mut managed = program
         .managed()
         .threads(3)
         .virtually(1)
         .args(&[library.to_str().unwrap()]);
     assert_eq!(managed.run().output(), "3 20 3 20\n");
-    assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+    assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Ordered));
 }
 
 #[test]
 fn a_library_that_another_thread_loads_while_regions_begin_ends_virtual_teams_and_breaks_none() {
     let flags = ["-fopenmp", "-ldl", "-pthread"];
     let program = Program::with_flags(Compiler::Gcc, "loads_meanwhile.c", &flags);
-    let library = program.dir.path().join("libtasks.so");
+    let library = program.dir.path().join("libdoacross.so");
     let flags = ["-fopenmp", "-fPIC", "-shared", "-DLIBRARY"];
-    Compiler::Gcc.compile("tasks.c", &library, &flags);
+    Compiler::Gcc.compile("doacross.c", &library, &flags);
     // The first load that is seen ends virtual teams, so that each process is one trial. Where there is but
     // one load, many regions begin between its announcement and its end.
     for round in 0..20 {
@@ -478,7 +478,7 @@ fn a_library_that_another_thread_loads_while_regions_begin_ends_virtual_teams_an
             .virtually(1 + round % 2)
             .args(&[library.to_str().unwrap(), loads_before]);
         assert_eq!(managed.run().output(), "right 20\n");
-        assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Tasks));
+        assert_eq!(managed.page.report().teams_off, Some(TeamsOff::Ordered));
     }
 }
 

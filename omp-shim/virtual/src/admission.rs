@@ -1,6 +1,6 @@
 //! Which programs may have virtual teams at all.
 //!
-//! *Problem.* Some constructs are not dispensed to logical threads: ordered and doacross loops, tasks, cancellation,
+//! *Problem.* Some constructs are not dispensed to logical threads: doacross loops, cancellation, detached tasks,
 //! teams and target regions, reductions over tasks. Some programs use what belongs to an OS thread: locks that the
 //! kernel hands to a thread, restartable sequences, sanitizers, per-thread kernel state ([`kernel_state`]).
 //!
@@ -22,7 +22,7 @@ use mapper_shim_core::{
 };
 
 use super::c_library::CFunction;
-use super::{kernel, kernel_state, preserved, queries, storage, thread_pointer};
+use super::{kernel, kernel_state, preserved, queries, storage, tasks, thread_pointer};
 
 static VERDICT: AtomicU32 = AtomicU32::new(UNKNOWN);
 const UNKNOWN: u32 = 0;
@@ -116,6 +116,7 @@ fn obstacle() -> Option<TeamsOff> {
         module.each_import(|name| {
             preserved::note_import(name);
             queries::note_import(name);
+            tasks::note_import(name);
             imports.note(name);
             found = found.or_else(|| served::obstacle(name.to_bytes()));
         });

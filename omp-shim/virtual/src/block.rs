@@ -1,7 +1,7 @@
 //! A block of members, as data: how far they are, and who may touch it.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::first_stop::FirstStop;
 use super::gate::Gate;
@@ -25,6 +25,8 @@ pub(crate) struct Carrier {
     pub(super) lock: Lock,
     pub(super) news: AtomicU32,
     pub(super) first_stop: FirstStop,
+    /// When a member that makes or executes tasks last let the others run.
+    pub(super) gave_way_ns: AtomicU64,
 }
 
 impl Carrier {
@@ -34,6 +36,7 @@ impl Carrier {
         self.len.store(len, Ordering::Relaxed);
         self.left.store(len, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
+        self.gave_way_ns.store(0, Ordering::Relaxed);
         self.is_shared.store(donor.is_some(), Ordering::Relaxed);
         if let Some(ThreadPointer(donor)) = donor {
             self.donor.store(donor, Ordering::Relaxed);

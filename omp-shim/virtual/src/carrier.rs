@@ -20,7 +20,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 pub(super) use ending::{finish, succeed};
-pub(super) use lending::{lend_members, look_at, outcome};
+pub(super) use lending::{lend_for_tasks, lend_members, look_at, outcome};
 
 use super::block::Carrier;
 use super::context::{Base, HandOff};
@@ -28,7 +28,8 @@ use super::gate::Others;
 use super::member::OfMember;
 use super::member::{BARRIER, Member, State};
 use super::thread_pointer;
-use super::{kernel, pool, region};
+use super::{kernel, pool, region, tasks};
+use mapper_shim_core::clock;
 use mapper_shim_core::thread_state::{self, LoopState};
 
 impl Carrier {
@@ -169,8 +170,13 @@ impl Carrier {
             self.gate.set_contested(on_loan);
             self.drop_lock();
         }
-        region::meet_other_blocks();
-        if on_loan {
+        match region::expects_tasks() {
+            true => tasks::meet(member, |execute| run_task(member, execute)),
+            false => region::meet_other_blocks(),
+        }
+        // Members may have been lent to execute tasks meanwhile.
+        let may_be_on_loan = self.gate.is_contested();
+        if may_be_on_loan {
             self.take_lock(member);
             for other in self.members(lead) {
                 if other.host().is_some() {
@@ -181,8 +187,9 @@ impl Carrier {
         let passed = self.barriers_passed.load(Ordering::Relaxed);
         self.barriers_passed
             .store(passed.wrapping_add(BARRIER), Ordering::Release);
-        if on_loan {
+        if may_be_on_loan {
             kernel::futex_wake(&self.barriers_passed, u32::MAX >> 1);
+            tasks::tell_workers();
         }
     }
 
@@ -190,7 +197,13 @@ impl Carrier {
     fn wait_for_news(&self, member: &'static Member) {
         let seen = self.news.load(Ordering::Relaxed);
         self.drop_lock();
-        kernel::futex_wait(&self.news, seen);
+        match region::expects_tasks() {
+            true => {
+                let is_over = || self.news.load(Ordering::Acquire) != seen;
+                tasks::work(member, is_over, |execute| run_task(member, execute));
+            }
+            false => kernel::futex_wait(&self.news, seen),
+        }
         self.take_lock(member);
     }
 
@@ -202,8 +215,11 @@ impl Carrier {
     }
 
     fn tell_news(&self) {
-        self.news.fetch_add(1, Ordering::Relaxed);
+        self.news.fetch_add(1, Ordering::Release);
         kernel::futex_wake(&self.news, 1);
+        if region::expects_tasks() {
+            tasks::tell_workers();
+        }
     }
 }
 
@@ -218,6 +234,7 @@ unsafe extern "C-unwind" fn begin(member: *const c_void) -> ! {
     member.preserved_state.take_up();
     loop {
         region::run_body(member);
+        end_body(member);
         member.keep_modes();
         if thread_pointer::current() != member.thread_pointer() {
             // SAFETY: its OS thread is there, and nobody runs under its thread pointer but while parked.
@@ -259,8 +276,8 @@ pub(super) fn barrier(member: &'static Member) {
     }
     let passed = carrier.wait(member);
     let next = member.next();
-    if next.state() != State::waiting(passed.wrapping_sub(BARRIER)) {
-        return run_others(member);
+    if next.state() != State::waiting(passed.wrapping_sub(BARRIER)) || region::expects_tasks() {
+        return run_others(member, passed);
     }
     next.set(State::RUNNING);
     let base = if carrier.is_shared() {
@@ -273,6 +290,14 @@ pub(super) fn barrier(member: &'static Member) {
     unsafe { member.switch_to(next, base, HandOff::clear(&carrier.gate.busy)) };
 }
 
+/// `member` has executed the region's body: waits until all tasks are executed, where any may have come.
+#[inline(always)]
+pub(super) fn end_body(member: &'static Member) {
+    if region::expects_tasks() {
+        barrier(member);
+    }
+}
+
 #[cold]
 fn wait_with_lock(member: &'static Member) {
     let carrier = &member.lead().carrier;
@@ -280,8 +305,8 @@ fn wait_with_lock(member: &'static Member) {
     if carrier.count_off() == 0 {
         pass_with_all(member);
     } else {
-        carrier.wait(member);
-        run_others(member);
+        let passed = carrier.wait(member);
+        run_others(member, passed);
     }
 }
 
@@ -294,13 +319,13 @@ fn pass_with_all(member: &'static Member) {
 
 /// Runs other members of the block until `member`, which waits, may go on.
 #[inline(never)]
-fn run_others(member: &'static Member) {
+fn run_others(member: &'static Member, passed: u32) {
     let lead = member.lead();
     let carrier = &lead.carrier;
     loop {
         if let Some(next) = carrier.pick(lead, member) {
             carrier.change(member, next);
-            return;
+            return help(member, passed);
         }
         if carrier.is_complete() {
             carrier.pass_barrier(lead, member);
@@ -324,6 +349,7 @@ fn wait_on_host(member: &'static Member) {
         // It stays where it is.
         carrier.tell_news();
         carrier.lock.give();
+        help(member, passed);
         while carrier.barriers_passed.load(Ordering::Acquire) == passed {
             kernel::futex_wait(&carrier.barriers_passed, passed);
         }
@@ -332,6 +358,18 @@ fn wait_on_host(member: &'static Member) {
     carrier.take_back();
     // SAFETY: `member` runs on the OS thread of `host`, and waits now; the lock is held.
     unsafe { host.send_away(member, carrier) };
+    help(member, passed);
+}
+
+/// A member that is continued at a barrier, after so many passed ones, before its block has passed it, is on another OS thread
+/// to execute tasks there, as one waits for another: it stays until the block has passed.
+#[inline]
+fn help(member: &'static Member, passed: u32) {
+    let barriers_passed = &member.lead().carrier.barriers_passed;
+    let is_over = || barriers_passed.load(Ordering::Acquire) != passed;
+    if region::expects_tasks() && !is_over() {
+        tasks::work(member, is_over, |execute| execute());
+    }
 }
 
 /// Whether the caller is the carrier of `member`. A child of `clone` that has its parent's memory, and with it the storage
@@ -383,6 +421,36 @@ pub(super) fn give_way(member: &'static Member) -> bool {
     carrier.change(member, next);
     thread_state::current().leave_region(chunk);
     true
+}
+
+/// How long a member that makes or executes one task after another keeps the others of its block from running.
+const TURN_NS: u64 = 1_000_000;
+
+/// Lets another member of the block run if the last was let so some time ago, as [`give_way`].
+pub(super) fn give_way_in_time(member: &'static Member) {
+    let last_ns = &member.lead().carrier.gave_way_ns;
+    let now_ns = clock::now_ns();
+    if member.host().is_none() && now_ns.saturating_sub(last_ns.load(Ordering::Relaxed)) >= TURN_NS
+    {
+        last_ns.store(now_ns, Ordering::Relaxed);
+        give_way(member);
+    }
+}
+
+/// Executes a task in the context of `member`, which waits at a barrier, on its carrier. Inside the shim, without the lock.
+fn run_task(member: &'static Member, execute: &dyn Fn()) {
+    let carrier = &member.lead().carrier;
+    let state = member.state();
+    member.set(State::RUNNING);
+    carrier.leave();
+    execute();
+    carrier.enter(member);
+    member.set(state);
+    if carrier.holds_lock.load(Ordering::Relaxed) {
+        let on_loan = carrier.on_loan.load(Ordering::Relaxed) > 0;
+        carrier.gate.set_contested(on_loan);
+        carrier.drop_lock();
+    }
 }
 
 /// Makes the thread-local storage that of `member`, which runs here, for the rest of the region. True if that is new.

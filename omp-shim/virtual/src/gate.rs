@@ -69,9 +69,15 @@ impl<W: Words> Gate<W> {
         self.busy.load(Ordering::Relaxed)
     }
 
+    /// Whether others may touch the block. For the carrier while it is in the shim.
+    pub(super) fn is_contested(&self) -> bool {
+        self.contested.load(Ordering::Relaxed)
+    }
+
     /// Whether others may touch the block from the carrier's next visit on. For the carrier under the lock.
     pub(super) fn set_contested(&self, contested: bool) {
-        self.contested.store(contested, Ordering::Relaxed);
+        // Not a store, so that who takes the lock next sees this and not what was swapped in before, as far as `loom` can tell.
+        self.contested.swap(contested, Ordering::Relaxed);
     }
 
     /// How often the carrier has been in the shim; nothing while it is there. For the watcher.
@@ -93,6 +99,11 @@ impl<W: Words> Gate<W> {
             self.contested.store(false, Ordering::Relaxed);
         }
         !is_busy
+    }
+
+    /// Whether the carrier is away, and will take the lock when it comes in. For the watcher under the lock.
+    pub(super) fn is_left(&self) -> bool {
+        self.contested.load(Ordering::Relaxed) && self.look().is_some()
     }
 
     /// Whether the carrier has not been in the shim since. For the watcher under the lock.
@@ -148,10 +159,19 @@ mod tests {
                 }
             }
         }
+
+        fn help_whenever_it_is_away(&self) {
+            if self.gate.look().is_some() && self.gate.contest() {
+                let _held = self.lock.lock().unwrap();
+                if self.gate.is_left() {
+                    self.touch();
+                }
+            }
+        }
     }
 
-    fn carrier_and_watcher<W: Words + 'static>() {
-        loom::model(|| {
+    fn carrier_and_watcher<W: Words + 'static>(help: fn(&Block<W>)) {
+        loom::model(move || {
             let block = Arc::new(Block::<W> {
                 gate: Gate::default(),
                 lock: Mutex::new(()),
@@ -165,7 +185,7 @@ mod tests {
                     block.visit();
                 })
             };
-            block.help();
+            help(&block);
             carrier.join().unwrap();
         });
     }
@@ -173,13 +193,14 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "loom has its own threads")]
     fn in_no_interleaving_is_a_block_touched_by_two_at_once() {
-        carrier_and_watcher::<Loom>();
+        carrier_and_watcher::<Loom>(Block::help);
+        carrier_and_watcher::<Loom>(Block::help_whenever_it_is_away);
     }
 
     #[test]
     #[should_panic(expected = "Causality violation")]
     #[cfg_attr(miri, ignore = "loom has its own threads")]
     fn without_its_half_of_the_fence_a_carrier_may_meet_the_watcher() {
-        carrier_and_watcher::<Unfenced>();
+        carrier_and_watcher::<Unfenced>(Block::help);
     }
 }

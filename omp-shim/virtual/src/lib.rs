@@ -64,6 +64,7 @@ mod shared_memory;
 mod shares;
 mod storage;
 mod storage_use;
+mod tasks;
 mod team;
 mod thread_names;
 mod thread_pointer;

@@ -13,6 +13,9 @@
 //! it has released the others; then the carrier seems to have computed. Such times count for a tenth, which bounds the
 //! loss. With very unequal work a short member stops before the carrier, which then seems to have waited.
 //!
+//! *Tasks.* A task may wait for another that no carrier begins, as each executes one. While tasks are ready and none is
+//! begun, one member after another that waits at a barrier executes tasks beside its carrier. No time is counted for these.
+//!
 //! *Numbers.* 10 ms at first, then 20, 40 and so on, half a second in all, by the clock, so that a late watcher does
 //! not prolong it. One part in twenty of all time is forgiven. A carrier that computes and is helped has used at most
 //! half of the time when it comes back, of which a tenth is what is forgiven.
@@ -32,7 +35,7 @@ use super::member::Member;
 use super::pool::MOST_MEMBERS;
 use super::region::{self, has_given_up};
 use super::turns::{Pace, Seen, Turns};
-use super::{attendants, carrier, kernel, quiet_thread};
+use super::{attendants, carrier, kernel, quiet_thread, tasks};
 
 const INTERVAL: Duration = Duration::from_millis(5);
 /// How long a carrier may stay away the first time.
@@ -51,6 +54,8 @@ const COMPUTING_COUNTS: u32 = 10;
 const WITHOUT_TURNS: Duration = Duration::from_millis(50);
 /// Of so many carriers it is asked whether they sleep before the others get turns.
 const ASKED: usize = 4;
+/// How long tasks may be ready without any being begun before one more member executes tasks beside its carrier.
+const PATIENCE_WITH_TASKS: Duration = Duration::from_millis(50);
 /// The watcher goes to sleep after so many looks at which no virtual region ran.
 const IDLE_LOOKS: u32 = 40;
 /// How often the watcher begins at most: each panic costs the program a message.
@@ -208,6 +213,28 @@ struct Watched {
     pending: Option<Pending>,
 }
 
+/// Since when tasks have been ready without any being begun.
+#[derive(Default)]
+struct WaitingTasks {
+    begun: u64,
+    since: Option<Instant>,
+}
+
+impl WaitingTasks {
+    /// Whether that is too long: those that are executed may wait for them. `begun` is how many have been, if any is ready.
+    fn are_stuck(&mut self, begun: Option<u64>, now: Instant) -> bool {
+        let Some(begun) = begun else {
+            self.since = None;
+            return false;
+        };
+        if begun != self.begun {
+            *self = Self { begun, since: None };
+        }
+        let since = *self.since.get_or_insert(now);
+        now.saturating_duration_since(since) >= PATIENCE_WITH_TASKS
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     doublings: u32,
@@ -295,6 +322,7 @@ fn look_until_the_end() {
     let mut watched: Vec<Watched> = vec![Watched::default(); MOST_MEMBERS as usize];
     let mut budget = Budget::new(Instant::now());
     let mut pace = Pace::default();
+    let mut waiting_tasks = WaitingTasks::default();
     let mut idle_looks = 0;
     let mut now = Instant::now();
     loop {
@@ -322,6 +350,9 @@ fn look_until_the_end() {
             if let Some(of_lead) = watched.get_mut(lead.id as usize) {
                 look(lead, of_lead, [before, now], patience);
             }
+        }
+        if waiting_tasks.are_stuck(tasks::waiting(), now) {
+            region::leads().any(carrier::lend_for_tasks);
         }
         idle_looks = if ran { 0 } else { idle_looks + 1 };
         if idle_looks > IDLE_LOOKS
@@ -556,6 +587,27 @@ mod tests {
         // SAFETY: takes nothing.
         let this = unsafe { libc::gettid() };
         assert_eq!(Slept::now(this), Slept::No);
+    }
+
+    #[test]
+    fn tasks_are_stuck_when_none_is_begun_for_a_while_although_some_are_ready() {
+        let start = Instant::now();
+        let mut tasks = WaitingTasks::default();
+        for (begun, at_ms, expected) in [
+            (Some(7), 0, false),
+            (Some(7), 49, false),
+            (Some(8), 50, false),
+            (Some(8), 99, false),
+            (Some(8), 100, true),
+            (Some(8), 105, true),
+            (Some(9), 110, false),
+            (None, 151, false),
+            (Some(9), 161, false),
+            (Some(9), 211, true),
+        ] {
+            let are_stuck = tasks.are_stuck(begun, start + at_ms * MS);
+            assert_eq!(are_stuck, expected, "{begun:?} after {at_ms} ms");
+        }
     }
 
     #[test]

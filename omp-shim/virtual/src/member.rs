@@ -24,6 +24,7 @@ use super::context::{self, Base, HandOff, Modes, Saved};
 use super::preserved::PreservedState;
 use super::runtimes_lock::RuntimesLock;
 use super::share::Share;
+use super::tasks::Execution;
 use super::thread_pointer::{self, ThreadPointer};
 use super::waiting::Mailbox;
 use super::{kernel, proxy_call};
@@ -76,6 +77,8 @@ pub(crate) struct Member {
     pub(super) chunk_first: AtomicU64,
     pub(super) chunk_last: AtomicU64,
     pub(super) singles_met: AtomicU32,
+    /// The task that it executes; null before it has made one.
+    pub(super) execution: AtomicPtr<Execution>,
     /// The lock of a runtime that it took last and has not given back.
     pub(super) held: AtomicPtr<RuntimesLock>,
     /// Which of the program's settings its copy in the runtime holds.
@@ -228,6 +231,15 @@ impl Member {
         self.thread_pointer.store(pointer, Ordering::Relaxed);
         self.os_thread
             .store(kernel::thread_number(), Ordering::Relaxed);
+    }
+
+    /// It executes no task any more, as its pool ends.
+    pub(super) fn drop_execution(&self) {
+        let execution = self.execution.swap(null_mut(), Ordering::Relaxed);
+        if !execution.is_null() {
+            // SAFETY: `tasks` has made it for this member alone, and no region runs.
+            drop(unsafe { Box::from_raw(execution) });
+        }
     }
 
     /// Its OS thread ends, and its number may become another's.

@@ -14,7 +14,7 @@ use super::os_thread::start_thread;
 use super::pool::{self, MEMBERS, MOST_MEMBERS, STARTED};
 use super::region::{BLOCKS, MEETING, RUNS};
 use super::{
-    attendants, control_variables, credentials, liveness, shares, storage, thread_pointer,
+    attendants, control_variables, credentials, liveness, shares, storage, tasks, thread_pointer,
 };
 
 static OWNED: AtomicBool = AtomicBool::new(false);
@@ -60,6 +60,7 @@ fn end_pool() {
         _ => pool::members(0, started),
     };
     for member in members {
+        member.drop_execution();
         match member.id {
             0 => member.lose_os_thread(),
             _ => member.mailbox.post(END),
@@ -137,6 +138,7 @@ pub fn after_fork_in_child(thread: &ThreadState) {
     shares::clear();
     // Others may have been waiting there when the parent forked.
     MEETING.clear();
+    tasks::after_fork_in_child();
     logical::note_fork();
     owns_pool().set(false);
     storage::after_fork_in_child();

@@ -20,6 +20,8 @@ pub(super) static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 pub(super) static SIZE: AtomicU32 = AtomicU32::new(0);
 pub(super) static BLOCKS: AtomicU32 = AtomicU32::new(0);
 pub(super) static IS_SHARED: AtomicBool = AtomicBool::new(false);
+/// Tasks may come, for which its blocks meet.
+pub(super) static EXPECTS_TASKS: AtomicBool = AtomicBool::new(false);
 pub(super) static RUNS: AtomicBool = AtomicBool::new(false);
 
 pub(super) static MEETING: Rendezvous = Rendezvous::new();
@@ -39,6 +41,16 @@ pub(super) fn give_up() -> bool {
 #[inline(always)]
 pub(super) fn size() -> u32 {
     SIZE.load(Ordering::Relaxed)
+}
+
+#[inline(always)]
+pub(super) fn blocks() -> u32 {
+    BLOCKS.load(Ordering::Relaxed)
+}
+
+#[inline(always)]
+pub(super) fn expects_tasks() -> bool {
+    EXPECTS_TASKS.load(Ordering::Relaxed)
 }
 
 /// The leads of the present team; none between regions.
@@ -72,11 +84,13 @@ pub(super) fn run_body(member: &'static Member) {
     let function = unsafe { core::mem::transmute::<usize, Outlined>(function) };
     // SAFETY: as the runtime would have called it, with the data of the same region.
     unsafe { function(DATA.load(Ordering::Relaxed)) };
-    if thread_state::current().member.get().is_none() {
-        // The child of a fork within the region came to its end. In libgomp it would wait for the team for ever too.
-        loop {
-            kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
-        }
+    stay_in_child_of_fork();
+}
+
+/// The child of a fork within the region came to an end of what it can do. In libgomp it would wait for the team for ever too.
+pub(super) fn stay_in_child_of_fork() {
+    while thread_state::current().member.get().is_none() {
+        kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
     }
 }
 

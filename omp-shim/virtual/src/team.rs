@@ -14,7 +14,7 @@ use super::region::{
 use super::shares::{SHARES_BEFORE, SINGLES_BEFORE, place};
 use super::storage::{self, Storage};
 use super::waiting::{self, Countdown, Expected};
-use super::{carrier, control_variables, liveness};
+use super::{carrier, control_variables, liveness, region, tasks};
 
 static IS_COMBINED: AtomicBool = AtomicBool::new(false);
 static REGIONS: AtomicU32 = AtomicU32::new(0);
@@ -31,6 +31,7 @@ pub(crate) fn begin(region: &Request<'_>, plan: Plan) {
     SIZE.store(size, Ordering::Relaxed);
     BLOCKS.store(blocks, Ordering::Relaxed);
     IS_SHARED.store(plan.storage == Storage::Shared, Ordering::Relaxed);
+    region::EXPECTS_TASKS.store(tasks::may_come(), Ordering::Relaxed);
     waiting::expect(blocks);
     let regions = REGIONS.load(Ordering::Relaxed).wrapping_add(1);
     REGIONS.store(regions, Ordering::Relaxed);
@@ -63,6 +64,7 @@ pub(crate) fn end(thread: &ThreadState) {
     let Some(lead) = thread.member() else {
         return;
     };
+    carrier::end_body(lead);
     carrier::finish(lead);
     thread.set_member(None);
     if BLOCKS.load(Ordering::Relaxed) > 1 {
@@ -110,6 +112,7 @@ pub(super) fn carry(lead: &'static Member) {
     open_block(lead, block, end);
     carrier::begin_lead(lead);
     run_body(lead);
+    carrier::end_body(lead);
     carrier::finish(lead);
     waits::leave_region();
     BLOCKS_LEFT.count();

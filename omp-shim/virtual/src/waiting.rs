@@ -230,6 +230,53 @@ impl Rendezvous {
     }
 }
 
+/// Tells OS threads that wait for news of any kind: a number that goes up by two, odd while one sleeps.
+pub(super) struct Bell(AtomicU32);
+
+impl Bell {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// The news so far, for [`Self::wait`].
+    pub(super) fn seen(&self) -> u32 {
+        self.0.load(Ordering::Acquire) & !1
+    }
+
+    pub(super) fn ring(&self) {
+        let mut now = self.0.load(Ordering::Relaxed);
+        loop {
+            let next = (now & !1).wrapping_add(2);
+            match self
+                .0
+                .compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(changed) => now = changed,
+            }
+        }
+        if now & 1 != 0 {
+            kernel::futex_wake(&self.0, u32::MAX >> 1);
+        }
+    }
+
+    /// Waits until there is other news than `seen`.
+    pub(super) fn wait(&self, seen: u32) {
+        while !spin(|| self.seen() != seen) {
+            if self.0.fetch_or(1, Ordering::AcqRel) & !1 == seen {
+                sleep(&self.0, seen | 1);
+            }
+        }
+    }
+
+    /// Sleeps until there is other news than `seen`, for so long at most.
+    pub(super) fn doze(&self, seen: u32, at_most_ns: i64) {
+        if self.0.fetch_or(1, Ordering::AcqRel) & !1 == seen {
+            kernel::futex_wait_for(&self.0, seen | 1, at_most_ns);
+        }
+    }
+}
+
 /// A lock in a word that starts as zero, by libgomp's protocol: 1 when held, -1 when others may sleep.
 #[derive(Default)]
 #[repr(transparent)]

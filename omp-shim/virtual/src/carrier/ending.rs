@@ -71,7 +71,9 @@ fn run_rest(member: &'static Member) {
             carrier.wait_for_news(member);
         }
     }
-    carrier.gate.set_contested(false);
+    if carrier.gate.is_contested() {
+        carrier.gate.set_contested(false);
+    }
     if carrier.holds_lock.load(Ordering::Relaxed) {
         carrier.drop_lock();
     }
