@@ -1,7 +1,8 @@
 /* Times batches of OpenMP constructs. Each line of input is one batch, "CONSTRUCT COUNT"; it is answered with the
  * nanoseconds that each took, and with how evenly the threads shared the chunks: what the one with the fewest
  * had, over an even share. Asked in turn with a copy of this program that runs in another way, both see the
- * same machine. */
+ * same machine. With TASKS it has tasks, which the shim expects in each
+ * region then. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,25 @@ static void barriers(int n)
     }
 }
 
+#ifdef TASKS
+/* Made by one thread. */
+static void tasks(int n)
+{
+#pragma omp parallel
+#pragma omp single
+    for (int i = 0; i < n; i++) {
+#pragma omp task firstprivate(i)
+        {
+            volatile int own;
+            own = i;
+            (void)own;
+        }
+    }
+}
+#else
+#define tasks ((void (*)(int))0)
+#endif
+
 int main(void)
 {
     char line[100], construct[100];
@@ -76,6 +96,7 @@ int main(void)
                              : !strcmp(construct, "chunk")   ? chunks
                              : !strcmp(construct, "working-chunk") ? working_chunks
                              : !strcmp(construct, "barrier") ? barriers
+                             : !strcmp(construct, "task")    ? tasks
                                                              : 0;
         if (!batch) return 1;
         batch(count / 8 + 1);

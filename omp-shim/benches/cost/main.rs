@@ -89,6 +89,13 @@ fn main() {
             }
         }
     }
+    for threads in [2, 8] {
+        for construct in [("task", 5000), ("barrier", 5000), ("region", 500)] {
+            if wanted(&format!("virtual {}, a program with tasks", construct.0)) {
+                paired::with_tasks_on_one_cpu(construct, threads);
+            }
+        }
+    }
     if wanted("page read") {
         latency::page_read();
     }

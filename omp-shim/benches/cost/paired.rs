@@ -348,7 +348,40 @@ pub(crate) fn on_one_cpu(
     storage: &str,
     limit: Option<f64>,
 ) -> Verdict {
-    let program = Program::new(Compiler::Gcc, "../../benches/cost/cost.c");
+    let times = times_on_one_cpu((construct, batch), threads, storage, &["-fopenmp"]);
+    let median = median(&times);
+    let verdict = Verdict::of(median, limit);
+    println!(
+        "virtual {construct}, {threads} on 1 CPU, {storage} storage: {}{}  {verdict}",
+        described(&times),
+        limit.map_or(String::new(), |limit| format!(", wanted <= {limit} ns")),
+    );
+    verdict
+}
+
+/// The same in a program that has tasks, which the shim expects in each region then.
+pub(crate) fn with_tasks_on_one_cpu((construct, batch): (&str, u32), threads: u32) {
+    let flags = ["-fopenmp", "-DTASKS"];
+    let times = times_on_one_cpu((construct, batch), threads, "own", &flags);
+    println!(
+        "virtual {construct}, a program with tasks, {threads} on 1 CPU: {}",
+        described(&times)
+    );
+}
+
+fn described(times: &[f64]) -> String {
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let median = median(times);
+    format!("median {median:.1} ns, fastest batch {least:.1} ns")
+}
+
+fn times_on_one_cpu(
+    (construct, batch): (&str, u32),
+    threads: u32,
+    storage: &str,
+    flags: &[&str],
+) -> Vec<f64> {
+    let program = Program::with_flags(Compiler::Gcc, "../../benches/cost/cost.c", flags);
     let mut times = Vec::new();
     for _ in 0..SETS {
         let managed = program.managed().threads(threads).virtually(1);
@@ -356,12 +389,5 @@ pub(crate) fn on_one_cpu(
         let mut server = Server::start(managed.command, Some(managed.page), &[0]);
         times.extend((0..ROUNDS).map(|_| server.time(construct, batch).each_ns));
     }
-    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let median = median(&times);
-    let verdict = Verdict::of(median, limit);
-    println!(
-        "virtual {construct}, {threads} on 1 CPU, {storage} storage: median {median:.1} ns, fastest batch {least:.1} ns{}  {verdict}",
-        limit.map_or(String::new(), |limit| format!(", wanted <= {limit} ns")),
-    );
-    verdict
+    times
 }
