@@ -30,7 +30,7 @@ struct Pool {
     arrived: u32,
     /// Meetings that are over.
     meetings: u64,
-    /// What is to be told once the lock is given back.
+    /// Bells to ring once the lock is free.
     news: News,
 }
 
