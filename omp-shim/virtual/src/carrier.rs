@@ -294,8 +294,14 @@ pub(super) fn barrier(member: &'static Member) {
 #[inline(always)]
 pub(super) fn end_body(member: &'static Member) {
     if region::expects_tasks() {
-        barrier(member);
+        wait_for_tasks(member);
     }
+}
+
+/// Apart from [`end_body`], which is in the path of every region.
+#[inline(never)]
+fn wait_for_tasks(member: &'static Member) {
+    barrier(member);
 }
 
 #[cold]

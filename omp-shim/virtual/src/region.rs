@@ -88,8 +88,16 @@ pub(super) fn run_body(member: &'static Member) {
 }
 
 /// The child of a fork within the region came to an end of what it can do. In libgomp it would wait for the team for ever too.
+#[inline(always)]
 pub(super) fn stay_in_child_of_fork() {
-    while thread_state::current().member.get().is_none() {
+    if thread_state::current().member.get().is_none() {
+        stay();
+    }
+}
+
+#[cold]
+fn stay() -> ! {
+    loop {
         kernel::futex_wait(&SIZE, SIZE.load(Ordering::Relaxed));
     }
 }
