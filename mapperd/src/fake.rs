@@ -69,6 +69,8 @@ pub(crate) struct Seen {
     /// Applications without a process.
     pub(crate) empty: BTreeSet<AppId>,
     pub(crate) looks_for_ends: u32,
+    /// How long it takes to let one go.
+    pub(crate) release_takes: Duration,
     /// How often its threads were listed.
     pub(crate) listed: BTreeMap<AppId, u32>,
     /// No look says what has ended.
@@ -258,6 +260,8 @@ impl Membership for FakeEnforcer {
     }
 
     fn release(&mut self, app: AppId, _: &CpuSet, why: Departure) -> Result<(), HostError> {
+        let takes = self.0.borrow().release_takes;
+        std::thread::sleep(takes);
         self.0.borrow_mut().sets.remove(&app);
         self.0.borrow_mut().released.push((app, why));
         Ok(())
@@ -342,6 +346,7 @@ impl FakeMachine {
             released: Vec::new(),
             empty: BTreeSet::new(),
             looks_for_ends: 0,
+            release_takes: Duration::ZERO,
             listed: BTreeMap::new(),
             looks_are_cut: false,
             idle_times: BTreeMap::new(),

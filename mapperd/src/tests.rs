@@ -255,6 +255,36 @@ async fn ends_that_follow_each_other_closely_take_one_look_and_one_decision() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn others_are_served_while_many_are_forgotten_and_one_decision_is_taken_after_all() {
+    let mut machine = FakeMachine::with_processes_of(0);
+    let apps: Vec<_> = (1..=12)
+        .map(|n| machine.adopt(&root(), &format!("/jobs/{n}")).unwrap())
+        .collect();
+    let before = machine.daemon.decider.decisions;
+    machine.seen.borrow_mut().empty.extend(&apps);
+    machine.seen.borrow_mut().release_takes = Duration::from_millis(10);
+    machine.daemon.registry.may_have_ended.extend(&apps);
+    let (mut released, mut turns) = (0, 0);
+    machine.daemon.end_empty();
+    while released < apps.len() {
+        let now = machine.seen.borrow().released.len();
+        assert!(
+            (1..=6).contains(&(now - released)),
+            "{now} after {released}"
+        );
+        let decisions = machine.daemon.decider.decisions - before;
+        assert_eq!(decisions, u64::from(now == apps.len()));
+        let due = machine.daemon.timing.gathered;
+        assert_eq!(due.is_some(), now < apps.len());
+        (released, turns) = (now, turns + 1);
+        if due.is_some() {
+            machine.daemon.act_on_gathered();
+        }
+    }
+    assert!(turns >= 2, "{turns}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_application_of_which_a_cut_search_says_nothing_is_checked_again_and_lives_meanwhile() {
     let mut machine = FakeMachine::with_processes_of(0);
     let app = machine.adopt(&root(), "/jobs/1").unwrap();

@@ -30,6 +30,10 @@ const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
 
+/// Applications that have ended for which there is no time after this are forgotten after the next wait, so that answers do
+/// not wait for hundreds of groups to be removed. One decision follows after all of them, unless an interval ends before.
+const FORGETTING: Duration = Duration::from_millis(50);
+
 /// Newcomers that have waited longer are overtaken by no other.
 const OVERTAKEN: Duration = Duration::from_millis(500);
 
@@ -115,7 +119,7 @@ impl Daemon {
                 Gathered::default()
             }
         };
-        if !events.is_empty() || !admitted.is_empty() {
+        if !admitted.is_empty() || self.ends_are_to_be_decided() {
             self.membership_changed();
         }
         self.answer_when_saved(admitted);
@@ -128,6 +132,7 @@ impl Daemon {
             let again = again.map(|_| Instant::now() + LOOK_AGAIN);
             self.timing.gathered = again.or(self.timing.gather_until);
         }
+        self.continue_forgetting();
     }
 
     /// Refuses the newcomers that have waited long for the kernel.
@@ -347,31 +352,59 @@ impl Daemon {
 
     /// Ends the applications that have no process left, with one decision.
     pub(crate) fn end_empty(&mut self) {
-        if self.registry.may_have_ended.is_empty() {
+        if self.registry.may_have_ended.is_empty() && self.registry.empty.is_empty() {
             return;
         }
         let started = Clock::now();
         let events = self.forget_empty();
-        if !events.is_empty() {
+        if self.ends_are_to_be_decided() {
             self.membership_changed();
         }
         self.charge(events, started.elapsed());
         self.gather_after(started.elapsed());
+        self.continue_forgetting();
     }
 
-    /// Forgets the applications that have no process left, and returns whose they were. Takes no decision.
+    /// Ends this application before others if it has no process left.
+    pub(super) fn end_first(&mut self, app: AppId) {
+        self.registry.may_have_ended.insert(app);
+        self.end_empty();
+        if self.registry.empty.contains(&app) {
+            self.forget(app);
+            self.membership_changed();
+        }
+    }
+
+    fn ends_are_to_be_decided(&self) -> bool {
+        self.timing.ends_undecided && self.registry.empty.is_empty()
+    }
+
+    /// Calls that have come meanwhile are [served first](super::CALLS_FIRST_AT_MOST).
+    fn continue_forgetting(&mut self) {
+        if !self.registry.empty.is_empty() {
+            self.timing.gathered = Some(Instant::now());
+        }
+    }
+
+    /// Forgets applications that have no process left, as many as there is time for, and returns whose they were. Takes no
+    /// decision.
     fn forget_empty(&mut self) -> Vec<Event> {
         let apps = &mut self.registry.may_have_ended;
-        if apps.is_empty() {
-            return Vec::new();
+        if !apps.is_empty() {
+            let empty = self.machine.enforcer.emptied(apps);
+            self.registry.empty.extend(empty);
         }
         let mut events = Vec::new();
-        for app in self.machine.enforcer.emptied(apps) {
+        let began = Clock::now();
+        while began.elapsed() < FORGETTING
+            && let Some(app) = self.registry.empty.pop_first()
+        {
             let uid = self.registry.get(app).map(|app| app.record.requested_by());
             let started = Clock::now();
             self.forget(app);
             events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
         }
+        self.timing.ends_undecided |= !events.is_empty();
         events
     }
 }

@@ -133,6 +133,8 @@ pub(crate) struct Timing {
     pub(crate) gathered: Option<Instant>,
     /// Until when what follows the last of these is gathered.
     gather_until: Option<Instant>,
+    /// Whether applications were forgotten, and others are to be before the decision that follows.
+    ends_undecided: bool,
     /// When the applications that lend their CPUs are looked at.
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
@@ -439,6 +441,7 @@ impl Daemon {
 
     /// Takes a decision because an application came or left, and begins a new interval.
     pub(crate) fn membership_changed(&mut self) {
+        self.timing.ends_undecided = false;
         self.decide(Trigger::Membership);
         self.save(Ending::Running);
         let interval = self.interval();

@@ -51,6 +51,8 @@ pub(crate) struct Registry {
     pub(crate) released: BTreeSet<AppId>,
     /// Applications whose last process may have ended.
     pub(crate) may_have_ended: BTreeSet<AppId>,
+    /// Those that have no process left and are to be forgotten.
+    pub(crate) empty: BTreeSet<AppId>,
     pub(crate) ended: EndedApps,
 }
 
@@ -68,6 +70,7 @@ impl Registry {
             left_alone: VecDeque::new(),
             released: BTreeSet::new(),
             may_have_ended: BTreeSet::new(),
+            empty: BTreeSet::new(),
             ended: EndedApps::default(),
         }
     }
@@ -124,6 +127,7 @@ impl Registry {
 
     pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
         self.may_have_ended.remove(&id);
+        self.empty.remove(&id);
         Some(self.apps.remove(self.place(id)?))
     }
 
