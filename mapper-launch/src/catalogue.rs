@@ -21,6 +21,10 @@ use crate::identity::{FileId, Identity};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) identity: Identity,
+    /// The shim that it was checked with: another one may serve other programs, or serve them in another way. Versions before
+    /// 2026-12-01 wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shim: Option<FileId>,
     /// The command it was checked with, for people who read the file.
     pub(crate) command: Vec<String>,
     pub(crate) safe: Vec<TeamMode>,
@@ -135,6 +139,7 @@ mod tests {
     fn entry(argument: &str, fastest: TeamMode) -> Entry {
         Entry {
             identity: Identity::of(Path::new("/bin/sh"), &[argument.into()]).unwrap(),
+            shim: None,
             command: vec!["sh".to_owned()],
             safe: vec![TeamMode::Fixed, fastest],
             fastest,

@@ -8,7 +8,7 @@ use crate::daemon_watch::{DaemonWatch, MayStart};
 use crate::descriptors;
 use crate::environment::{self, Assignment, Environment, Granted, Runtime};
 use crate::failure::{Failure, say};
-use crate::identity::Identity;
+use crate::identity::{FileId, Identity};
 use crate::linkage;
 use crate::loader::Loader;
 use crate::memory;
@@ -26,9 +26,9 @@ use mapper_control::schema::{
     TeamsWish,
 };
 use mapper_control::{Client, Launched, socket_path};
-use mapper_manual::Completions;
+use mapper_manual::{Completions, wording};
 use mapper_model::TeamMode;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -116,11 +116,11 @@ fn execute(mut arguments: Arguments, started: StartedWith) -> Result<u8, Failure
     if arguments.check_teams {
         return check_teams(&arguments, &program, &environment);
     }
+    let wishes = &arguments.wishes;
+    let is_open = matches!(wishes.teams, None | Some(TeamsWish::Auto)) && wishes.runtime.is_none();
+    let advice = is_open.then(|| recorded(&arguments, &program, &environment));
     let wishes = &mut arguments.wishes;
-    if matches!(wishes.teams, None | Some(TeamsWish::Auto))
-        && wishes.runtime.is_none()
-        && let Some(advice) = recorded(&arguments.command, &program, &environment)
-    {
+    if let Some(advice) = advice.flatten() {
         match advice {
             Advice::Teams(teams) => wishes.teams = Some(TeamsWish::Checked(teams)),
             Advice::NoRuntime => {
@@ -178,17 +178,28 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
     Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
 }
 
-fn recorded(command: &[OsString], program: &Program, environment: &Environment) -> Option<Advice> {
+/// What a check of this program with this shim has found.
+fn recorded(arguments: &Arguments, program: &Program, environment: &Environment) -> Option<Advice> {
     let catalogue = catalogue(environment).filter(|known| known.knows(program.path()))?;
-    let words = command.get(1..).unwrap_or_default();
+    let words = arguments.command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), words).ok()?;
-    match catalogue.find(&identity) {
-        Ok(entry) => Some(entry?.advice()),
+    let entry = match catalogue.find(&identity) {
+        Ok(entry) => entry?,
         Err(damaged) => {
             say(&format!("warning: {damaged}"));
-            None
+            return None;
         }
+    };
+    let shim = FileId::of(&shim_at(arguments, environment).ok()?).ok()?;
+    if entry.shim != Some(shim) {
+        say(&format!(
+            "{} was checked with another version of mapper, which does not count; run {} --check-teams again",
+            program.path().display(),
+            wording::launch()
+        ));
+        return None;
     }
+    Some(entry.advice())
 }
 
 fn check_teams(

@@ -126,6 +126,44 @@ fn later_launches_use_the_fastest_safe_mode_of_this_very_program() {
 }
 
 #[test]
+fn what_was_found_with_another_shim_does_not_count() {
+    let bench = Bench::new();
+    let body = r#"[ "$MAPPER_TEAMS" = fixed ] && sleep 0.2; echo done"#;
+    let script = bench.script(body);
+    bench.check(&script);
+    let mut records = std::fs::read_dir(bench.folder.path().join("mapper/teams")).unwrap();
+    let record = records.find_map(|file| {
+        let path = file.unwrap().path();
+        (path.extension()? == "json").then_some(path)
+    });
+    let record = record.unwrap();
+    let mut entries: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    let entry = entries[0].as_object_mut().unwrap();
+    let this = entry.remove("shim").unwrap();
+    let launched = |entries: &serde_json::Value| {
+        std::fs::write(&record, entries.to_string()).unwrap();
+        let socket = bench.stage.socket();
+        let mut launch = bench.launch();
+        launch.arg("--socket").arg(socket);
+        let outcome = run(launch.arg("--").arg(&script));
+        let asked = format!("{:?}", bench.stage.daemon().seen());
+        let (_, last) = asked.rsplit_once(" teams: ").unwrap();
+        let is_followed = last.starts_with("Some(");
+        assert_ne!(is_followed, last.starts_with("None"), "{asked}");
+        let is_said = outcome.stderr.contains("--check-teams again");
+        assert_ne!(is_followed, is_said, "{}", outcome.stderr);
+        is_followed
+    };
+    // As earlier versions wrote it.
+    assert!(!launched(&entries));
+    entries[0]["shim"] = "another".into();
+    assert!(!launched(&entries));
+    entries[0]["shim"] = this;
+    assert!(launched(&entries));
+}
+
+#[test]
 fn a_program_that_fails_in_every_mode_is_reported_and_later_launches_leave_its_runtime_alone() {
     let bench = Bench::new();
     let script = bench.script(r#"[ -n "$MAPPER_TEAMS" ] && exit 3; echo "plain ${LD_PRELOAD:-}""#);

@@ -24,7 +24,7 @@ use mapper_manual::wording;
 use mapper_model::TeamMode;
 
 use crate::catalogue::{Advice, Entry};
-use crate::identity::Identity;
+use crate::identity::{FileId, Identity};
 use mapper_abi::stand_in::Allocations;
 pub(crate) use trial::Check;
 use trial::{MOST_OUTPUT, Outcome, Parallelism, Printed, Trial};
@@ -100,6 +100,7 @@ impl Check<'_> {
     pub(crate) fn run(&self) -> anyhow::Result<Verdict> {
         let arguments = self.command.get(1..).unwrap_or_default();
         let identity = Identity::of(self.program, arguments)?;
+        let shim = FileId::of(&self.shim)?;
         let plain = self.plain()?;
         tell(&format!(
             "plainly: {}, {:.2} s{}",
@@ -118,6 +119,7 @@ impl Check<'_> {
         let words = self.command.iter().map(|word| word.to_string_lossy());
         let entry = Entry {
             identity,
+            shim: Some(shim),
             command: words.map(Cow::into_owned).collect(),
             safe: safe.map(|(mode, _)| *mode).collect(),
             fastest: fastest(&findings),
