@@ -24,6 +24,8 @@ mod adoption;
 #[cfg(test)]
 mod adoption_tests;
 mod gathering;
+#[cfg(test)]
+mod gathering_tests;
 mod reloads;
 mod turns;
 
