@@ -81,7 +81,8 @@ impl Daemon {
             return;
         };
         if was.inode != rule.inode {
-            self.end_first(id);
+            self.registry.may_have_ended.insert(id);
+            self.end_empty();
         }
         // Where it goes on, an earlier daemon took it over after its group was made anew.
         let Some(app) = self.registry.get_mut(id).filter(|_| was != rule) else {

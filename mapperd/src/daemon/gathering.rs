@@ -1,6 +1,9 @@
 //! Launches and ends that follow each other closely are acted on together, with one decision.
 
 use super::{Daemon, Timing};
+use crate::machine::departure;
+use crate::memory;
+use crate::registry::app::App;
 use crate::registry::pending::{Admitted, Launch, Pending, Step, Unanswered};
 use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::Effect;
@@ -10,8 +13,8 @@ use crate::requests::permit::{has_waited, held_up};
 use crate::socket::message::Answer;
 use crate::socket::quota::{self, Event};
 use crate::store::saver::Saver;
-use mapper_control::schema::Threads;
-use mapper_host::enforce::{HeldUp, MembersKept};
+use mapper_control::schema::{AdoptTarget, Threads};
+use mapper_host::enforce::{Departure, HeldUp, MembersKept};
 use mapper_model::AppId;
 use std::cmp::Reverse;
 use std::time::{Duration, Instant as Clock};
@@ -26,13 +29,16 @@ const GATHER: Duration = Duration::from_millis(4);
 /// They wait no longer than this.
 const GATHER_AT_MOST: Duration = Duration::from_millis(30);
 
+/// An end waits no longer than this after others: hundreds that follow each other are not to have more than half of the time for
+/// decisions on them.
+const ENDS_AT_MOST: Duration = Duration::from_millis(500);
+
 /// Newcomers that wait longer for the admission of others are admitted after the next wait, so that thousands of threads
 /// of some launches delay neither calls nor the end of an interval by more than one of them takes.
 const ADMITTING: Duration = Duration::from_millis(50);
 
-/// Applications that have ended for which there is no time after this are forgotten after the next wait, so that answers do
-/// not wait for hundreds of groups to be removed. One decision follows after all of them, unless an interval ends before.
-const FORGETTING: Duration = Duration::from_millis(50);
+/// What applications that have ended held is given back in turns of this length, between which others are served.
+const GIVING_BACK: Duration = Duration::from_millis(50);
 
 /// Newcomers that have waited longer are overtaken by no other.
 const OVERTAKEN: Duration = Duration::from_millis(500);
@@ -72,6 +78,15 @@ enum Forgotten {
     No,
 }
 
+/// Of those that end, this one gives back what it held before the decision: CPUs of its own, which others may get, or a group
+/// that is not ours and may be started anew.
+fn gives_back_at_once(app: &App) -> bool {
+    let record = &app.record;
+    let adoption = record.origin.adoption();
+    let is_ours = adoption.is_none_or(|adoption| matches!(adoption.target, AdoptTarget::Pid(_)));
+    !(record.partition.is_member() && is_ours)
+}
+
 impl Daemon {
     pub(crate) fn await_admission(&mut self, launch: Launch, reply: oneshot::Sender<Answer>) {
         let since = Instant::now();
@@ -106,7 +121,8 @@ impl Daemon {
         self.timing.gathered = None;
         self.take_turn_that_waits();
         let started = Clock::now();
-        let mut events = self.forget_empty();
+        let mut events = self.end_emptied();
+        let returning = self.give_back_in_turn();
         let held = self.machine.moves_held_up();
         let Gathered {
             admitted,
@@ -119,20 +135,19 @@ impl Daemon {
                 Gathered::default()
             }
         };
-        if !admitted.is_empty() || self.ends_are_to_be_decided() {
+        if !(admitted.is_empty() && events.is_empty()) {
             self.membership_changed();
         }
         self.answer_when_saved(admitted);
         events.extend(launches);
         let taken = started.elapsed();
-        self.charge(events, taken.saturating_sub(held_up));
-        self.gather_after(taken);
+        self.charge(events, taken.saturating_sub(held_up + returning));
+        self.gather_after(started.elapsed());
         if !self.registry.pending.is_empty() {
             let again = self.machine.moves_held_up();
             let again = again.map(|_| Instant::now() + LOOK_AGAIN);
             self.timing.gathered = again.or(self.timing.gather_until);
         }
-        self.continue_forgetting();
     }
 
     /// Refuses the newcomers that have waited long for the kernel.
@@ -165,8 +180,9 @@ impl Daemon {
 
     /// What follows waits as long as this took.
     pub(crate) fn gather_after(&mut self, taken: Duration) {
-        let wait = taken.clamp(GATHER, GATHER_AT_MOST);
-        self.timing.gather_until = Some(Instant::now() + wait);
+        let now = Instant::now();
+        self.timing.gather_until = Some(now + taken.clamp(GATHER, GATHER_AT_MOST));
+        self.timing.ends_until = Some(now + taken.clamp(GATHER, ENDS_AT_MOST));
     }
 
     /// Charges launches and ends for what they and the decision after them took together.
@@ -338,11 +354,8 @@ impl Daemon {
             return;
         }
         self.registry.may_have_ended.insert(app);
-        match self
-            .timing
-            .gather_until
-            .filter(|until| *until > Instant::now())
-        {
+        let until = self.timing.ends_until;
+        match until.filter(|until| *until > Instant::now()) {
             Some(until) => {
                 self.timing.gathered.get_or_insert(until);
             }
@@ -352,59 +365,82 @@ impl Daemon {
 
     /// Ends the applications that have no process left, with one decision.
     pub(crate) fn end_empty(&mut self) {
-        if self.registry.may_have_ended.is_empty() && self.registry.empty.is_empty() {
+        if self.registry.may_have_ended.is_empty() {
             return;
         }
         let started = Clock::now();
-        let events = self.forget_empty();
-        if self.ends_are_to_be_decided() {
+        let events = self.end_emptied();
+        let returning = self.give_back_in_turn();
+        if !events.is_empty() {
             self.membership_changed();
         }
-        self.charge(events, started.elapsed());
+        self.charge(events, started.elapsed().saturating_sub(returning));
         self.gather_after(started.elapsed());
-        self.continue_forgetting();
     }
 
-    /// Ends this application before others if it has no process left.
-    pub(super) fn end_first(&mut self, app: AppId) {
-        self.registry.may_have_ended.insert(app);
-        self.end_empty();
-        if self.registry.empty.contains(&app) {
-            self.forget(app);
-            self.membership_changed();
-        }
-    }
-
-    fn ends_are_to_be_decided(&self) -> bool {
-        self.timing.ends_undecided && self.registry.empty.is_empty()
-    }
-
-    /// Calls that have come meanwhile are [served first](super::CALLS_FIRST_AT_MOST).
-    fn continue_forgetting(&mut self) {
-        if !self.registry.empty.is_empty() {
-            self.timing.gathered = Some(Instant::now());
-        }
-    }
-
-    /// Forgets applications that have no process left, as many as there is time for, and returns whose they were. Takes no
-    /// decision.
-    fn forget_empty(&mut self) -> Vec<Event> {
+    /// Ends the applications that have no process left, and returns whose they were. Takes no decision.
+    fn end_emptied(&mut self) -> Vec<Event> {
         let apps = &mut self.registry.may_have_ended;
-        if !apps.is_empty() {
-            let empty = self.machine.enforcer.emptied(apps);
-            self.registry.empty.extend(empty);
+        if apps.is_empty() {
+            return Vec::new();
         }
+        let Self {
+            registry, machine, ..
+        } = self;
+        let emptied = machine.enforcer.emptied(&mut registry.may_have_ended);
         let mut events = Vec::new();
-        let began = Clock::now();
-        while began.elapsed() < FORGETTING
-            && let Some(app) = self.registry.empty.pop_first()
-        {
-            let uid = self.registry.get(app).map(|app| app.record.requested_by());
-            let started = Clock::now();
-            self.forget(app);
-            events.extend(uid.map(|uid| Event::new(uid, self.machine.accounts.of(uid), started)));
+        for mut app in registry.remove_all(&emptied) {
+            let (uid, started) = (app.record.requested_by(), Clock::now());
+            departure::note_end(&mut app, &mut self.registry, &self.machine);
+            match gives_back_at_once(&app) {
+                true => self.registry.leaving.push_front(app),
+                false => self.registry.leaving.push_back(app),
+            }
+            let account = self.machine.accounts.of(uid);
+            events.push(Event::new(uid, account, started));
         }
-        self.timing.ends_undecided |= !events.is_empty();
         events
+    }
+
+    /// Gives back what applications that have ended held, of as many as there is time for, and returns how long that took. The
+    /// others follow once the calls that have come meanwhile are [served](super::CALLS_FIRST_AT_MOST).
+    pub(super) fn give_back_in_turn(&mut self) -> Duration {
+        let began = Clock::now();
+        while let Some(app) = self.registry.leaving.front()
+            && (gives_back_at_once(app) || began.elapsed() < GIVING_BACK)
+            && let Some(app) = self.registry.leaving.pop_front()
+        {
+            self.give_back(app);
+        }
+        let more = !self.registry.leaving.is_empty();
+        self.timing.next_return = more.then(Instant::now);
+        began.elapsed()
+    }
+
+    /// The kernel refuses a partition CPUs that another group has.
+    pub(super) fn give_back_before_isolation(&mut self) {
+        let mut apps = self.registry.apps.iter();
+        if self.registry.leaving.is_empty() || apps.all(|app| app.record.partition.is_member()) {
+            return;
+        }
+        for app in std::mem::take(&mut self.registry.leaving) {
+            self.give_back(app);
+        }
+    }
+
+    /// Charged to who had asked for it.
+    fn give_back(&mut self, app: App) {
+        let (uid, started) = (app.record.requested_by(), Clock::now());
+        memory::one_ended();
+        departure::give_back(
+            app,
+            Departure::ForGood,
+            &mut self.registry,
+            &mut self.machine,
+            &self.decider,
+            &mut self.telemetry,
+        );
+        let account = self.machine.accounts.of(uid);
+        self.quotas.charge(uid, account, started.elapsed());
     }
 }

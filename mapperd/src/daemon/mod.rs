@@ -15,10 +15,12 @@
 //! application; its launcher has ended while some of its processes run on. What is adopted is *joining* until the state with
 //! it is saved and its processes are moved (`adoption`), and managed from then on.
 //!
+//! What an application that is gone held, such as its group, is given back at once or, where hundreds end together, soon after.
+//!
 //! Handlers of requests get the owners they need and return an [`Effect`], on which the loop acts.
 //!
 //! Invariants: an application is released exactly once; every arrival and departure is followed by a decision; without
-//! applications, and with nothing left to do for released ones, there is no timer.
+//! applications, and with nothing left to do for those that are gone, there is no timer.
 
 mod adoption;
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod gathering;
 #[cfg(test)]
 mod gathering_tests;
 mod reloads;
+mod stopping;
 mod turns;
 
 use crate::config::adopt_rules::AdoptRules;
@@ -40,9 +43,7 @@ use crate::machine::wake::{self, Found, Lookout};
 use crate::memory;
 use crate::registry::Registry;
 use crate::registry::app::Lease;
-use crate::registry::page;
 use crate::registry::pending::Promising;
-use crate::requests::adopt::SAVED_FIRST;
 use crate::requests::effect::{Effect, Handled};
 use crate::requests::permit::{Permit, internal};
 use crate::requests::reloads::{Read, Reloads};
@@ -52,7 +53,6 @@ use crate::socket::message::{Answer, Inbox, Message};
 use crate::socket::quota::{Event, Quotas};
 use crate::store::Store;
 use crate::store::saved::Ending;
-use crate::store::saver::Flushed;
 use crate::store::takeover::{self, Legacy};
 use crate::telemetry::service::{self, Asked, Signals, Watchdog};
 use crate::telemetry::{Telemetry, metrics, status};
@@ -73,9 +73,6 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// The same where the kernel does not keep which processes belong to an application: a process that was started and
 /// lost its parent between the last save and a crash of the daemon would not be found again.
 const SAVE_EVERY_WITHOUT_GROUPS: Duration = Duration::from_secs(1);
-
-/// How long an orderly stop waits until the state is written: less than service managers allow for a stop.
-const LAST_SAVE: Duration = Duration::from_secs(3);
 
 pub(crate) struct Daemon {
     pub(crate) config: Settings,
@@ -107,6 +104,7 @@ enum Next {
     Look,
     Sign,
     Turn,
+    Return,
     Finished,
     Read(Box<Read>),
     Message(Option<Message>),
@@ -135,8 +133,10 @@ pub(crate) struct Timing {
     pub(crate) gathered: Option<Instant>,
     /// Until when what follows the last of these is gathered.
     gather_until: Option<Instant>,
-    /// Whether applications were forgotten, and others are to be before the decision that follows.
-    ends_undecided: bool,
+    /// The same for ends.
+    ends_until: Option<Instant>,
+    /// When more is [given back](Daemon::give_back_in_turn) of what applications that have ended held.
+    next_return: Option<Instant>,
     /// When the applications that lend their CPUs are looked at.
     next_look: Option<Instant>,
     /// When launches are answered, and adoptions refused, that were not saved by then.
@@ -161,6 +161,7 @@ impl Timing {
             (self.next_interval, Next::Interval),
             (self.next_look, Next::Look),
             (self.next_turn, Next::Turn),
+            (self.next_return, Next::Return),
         ];
         let set = timers.into_iter().filter(|(moment, _)| moment.is_some());
         match set.min_by_key(|(moment, _)| *moment) {
@@ -244,6 +245,7 @@ impl Daemon {
                 Next::Look => self.look_at_lenders(),
                 Next::Sign => sign.set(watchdog.sign()),
                 Next::Turn => self.take_turn(),
+                Next::Return => drop(self.give_back_in_turn()),
                 Next::Finished => self.continue_after_move(),
                 Next::Message(Some(message)) => {
                     self.handle(message);
@@ -443,7 +445,6 @@ impl Daemon {
 
     /// Takes a decision because an application came or left, and begins a new interval.
     pub(crate) fn membership_changed(&mut self) {
-        self.timing.ends_undecided = false;
         self.decide(Trigger::Membership);
         self.save(Ending::Running);
         let interval = self.interval();
@@ -467,6 +468,7 @@ impl Daemon {
     }
 
     pub(crate) fn decide(&mut self, trigger: Trigger) {
+        self.give_back_before_isolation();
         interval::pass(
             trigger,
             &self.config,
@@ -538,7 +540,9 @@ impl Daemon {
 
     /// Whether intervals have to follow.
     fn has_work(&self) -> bool {
-        !self.registry.apps.is_empty() || self.machine.enforcer.unfinished() != Unfinished::Nothing
+        let Registry { apps, leaving, .. } = &self.registry;
+        let unfinished = self.machine.enforcer.unfinished() != Unfinished::Nothing;
+        unfinished || !(apps.is_empty() && leaving.is_empty())
     }
 
     fn interval(&self) -> Duration {
@@ -555,52 +559,6 @@ impl Daemon {
             &mut self.machine,
             &self.decider,
             &mut self.telemetry,
-        );
-    }
-
-    /// Returns all CPUs to the applications.
-    fn stop(&mut self) {
-        service::stopping();
-        if !self.registry.joining.is_empty() {
-            self.store.flush(SAVED_FIRST);
-        }
-        self.answer_saved(Instant::now() + SAVED_FIRST);
-        self.withdraw_all();
-        self.answer_releases(Duration::ZERO);
-        self.save(Ending::Stopping);
-        if self.store.flush(LAST_SAVE) == Flushed::Late {
-            tracing::warn!(
-                "state not saved within {} s; the next daemon continues from the previous state",
-                LAST_SAVE.as_secs()
-            );
-        }
-        if let Some(recorder) = self.telemetry.recorder.take() {
-            recorder.finish(LAST_SAVE);
-        }
-        let topology = self.decider.topology();
-        let all = self.machine.unmanaged_cpus(topology);
-        for app in &mut self.registry.apps {
-            let record = &app.record;
-            // What the operator has placed stays where it is.
-            if record.standing.set_by_operator().is_some() {
-                continue;
-            }
-            let cpus = record.own_mask.as_ref().unwrap_or(&all);
-            let enforcer = &mut self.machine.enforcer;
-            if let Err(error) = enforcer.release(record.id, cpus, Departure::DaemonStops) {
-                let name = &record.spec.name;
-                tracing::warn!(app = record.id.0, %name, "release: {}", chain(&error));
-            }
-            if let Some(page) = &mut app.page {
-                let allocation =
-                    page::allocation(cpus, cpus.len(), &record.spec, topology, cpus.len());
-                page.writer.publish(&allocation);
-            }
-        }
-        self.machine.enforcer.finish();
-        tracing::info!(
-            applications = self.registry.apps.len(),
-            "stopped; running applications have all CPUs"
         );
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// In memory: so many may end at once before the launcher of the first has asked for its report.
-const KEPT: usize = 256;
+const KEPT: usize = 1024;
 /// In the history, and for the next daemon.
 pub(crate) const SHOWN: usize = 100;
 

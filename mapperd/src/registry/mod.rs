@@ -51,8 +51,9 @@ pub(crate) struct Registry {
     pub(crate) released: BTreeSet<AppId>,
     /// Applications whose last process may have ended.
     pub(crate) may_have_ended: BTreeSet<AppId>,
-    /// Those that have no process left and are to be forgotten.
-    pub(crate) empty: BTreeSet<AppId>,
+    /// Those that have ended and still hold their groups and counters. No state that is saved has them: the next daemon
+    /// removes groups of ours that are empty.
+    pub(crate) leaving: VecDeque<App>,
     pub(crate) ended: EndedApps,
 }
 
@@ -70,7 +71,7 @@ impl Registry {
             left_alone: VecDeque::new(),
             released: BTreeSet::new(),
             may_have_ended: BTreeSet::new(),
-            empty: BTreeSet::new(),
+            leaving: VecDeque::new(),
             ended: EndedApps::default(),
         }
     }
@@ -127,8 +128,15 @@ impl Registry {
 
     pub(crate) fn remove(&mut self, id: AppId) -> Option<App> {
         self.may_have_ended.remove(&id);
-        self.empty.remove(&id);
         Some(self.apps.remove(self.place(id)?))
+    }
+
+    /// Those of these that there are.
+    pub(crate) fn remove_all(&mut self, ids: &[AppId]) -> Vec<App> {
+        let ids: BTreeSet<AppId> = ids.iter().copied().collect();
+        self.may_have_ended.retain(|id| !ids.contains(id));
+        let gone = |app: &mut App| ids.contains(&app.record.id);
+        self.apps.extract_if(.., gone).collect()
     }
 
     /// A number that no application has had.
