@@ -1,7 +1,7 @@
 //! Results of checks of programs on this machine: which team modes are safe, which is fastest.
 //!
 //! One JSON file for each program file, named by its build id, in `$XDG_STATE_HOME/mapper/teams`, with one entry for
-//! each set of libraries it was checked with. A new file is renamed over the old one, so that readers need no lock;
+//! each set of libraries and each build of the shim that it was checked with. A new file is renamed over the old one, so that readers need no lock;
 //! writers take turns by a lock on `.lock` in the folder. What cannot be read counts as not checked.
 
 use std::ffi::OsStr;
@@ -17,6 +17,9 @@ use rustix::io::{Errno, retry_on_intr};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{FileId, Identity};
+
+/// Checks of one program with so many builds of the shim are kept.
+const SHIMS: usize = 4;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -40,10 +43,21 @@ pub(crate) enum Advice {
 }
 
 impl Entry {
+    /// With the shim that it was checked with.
     pub(crate) fn advice(&self) -> Advice {
         match self.safe.is_empty() {
             true => Advice::NoRuntime,
             false => Advice::Teams(self.fastest),
+        }
+    }
+
+    /// With another shim. What has failed may fail again; nothing follows from what was safe or fast.
+    pub(crate) fn caution(&self) -> Option<Advice> {
+        let was_safe = |mode| self.safe.contains(&mode);
+        match (was_safe(TeamMode::Fixed), was_safe(TeamMode::Virtual)) {
+            (false, _) => Some(Advice::NoRuntime),
+            (true, false) => Some(Advice::Teams(TeamMode::Fixed)),
+            (true, true) => None,
         }
     }
 }
@@ -92,9 +106,15 @@ impl Catalogue {
         read.map_err(|why| DamagedRecord { file, why })
     }
 
-    pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Entry>, DamagedRecord> {
-        let mut entries = Self::entries(self.file(&identity.program))?.into_iter();
-        Ok(entries.find(|entry| entry.identity == *identity))
+    /// The check with this shim, or else the last one with another.
+    pub(crate) fn find(
+        &self,
+        identity: &Identity,
+        shim: &FileId,
+    ) -> Result<Option<Entry>, DamagedRecord> {
+        let entries = Self::entries(self.file(&identity.program))?.into_iter();
+        let entries = entries.filter(|entry| entry.identity == *identity);
+        Ok(entries.max_by_key(|entry| entry.shim.as_ref() == Some(shim)))
     }
 
     /// The right to write, until it is dropped; waits for other writers, each of which writes a small file.
@@ -120,7 +140,15 @@ impl Catalogue {
         let file = self.file(&entry.identity.program);
         // What cannot be read is useless.
         let mut entries = Self::entries(file.clone()).unwrap_or_default();
-        entries.retain(|other| other.identity != entry.identity);
+        let keys = |entry: &Entry| (entry.identity.clone(), entry.shim.clone());
+        let same = |other: &Entry| other.identity == entry.identity;
+        entries.retain(|other| keys(other) != keys(&entry));
+        // The oldest checks go.
+        while entries.iter().filter(|other| same(other)).count() >= SHIMS
+            && let Some(oldest) = entries.iter().position(same)
+        {
+            entries.remove(oldest);
+        }
         entries.push(entry);
         let text = serde_json::to_string_pretty(&entries).context("write the entry as JSON")?;
         let aside = file.with_extension(format!("{}.tmp", std::process::id()));
@@ -136,10 +164,14 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    fn shim(build: usize) -> FileId {
+        FileId::named(&format!("{build:02x}"))
+    }
+
     fn entry(argument: &str, fastest: TeamMode) -> Entry {
         Entry {
             identity: Identity::of(Path::new("/bin/sh"), &[argument.into()]).unwrap(),
-            shim: None,
+            shim: Some(shim(1)),
             command: vec!["sh".to_owned()],
             safe: vec![TeamMode::Fixed, fastest],
             fastest,
@@ -151,18 +183,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalogue = Catalogue::of_user(Some(folder.path().as_os_str()), None).unwrap();
         let (first, second) = (entry("a", TeamMode::Virtual), entry("b", TeamMode::Follow));
-        assert_eq!(catalogue.find(&first.identity).unwrap(), None);
+        assert_eq!(catalogue.find(&first.identity, &shim(1)).unwrap(), None);
         catalogue.record(first.clone()).unwrap();
         let file = catalogue.record(second.clone()).unwrap();
         assert!(file.starts_with(folder.path().join("mapper/teams")));
-        let found = |entry: &Entry| catalogue.find(&entry.identity).unwrap();
+        let found = |entry: &Entry| catalogue.find(&entry.identity, &shim(1)).unwrap();
         assert_eq!(found(&first), Some(first.clone()));
         let again = entry("a", TeamMode::Fixed);
         catalogue.record(again.clone()).unwrap();
         assert_eq!(found(&first), Some(again));
         assert_eq!(found(&second), Some(second.clone()));
         fs::write(&file, "not json").unwrap();
-        let shown = catalogue.find(&first.identity).unwrap_err().to_string();
+        let shown = catalogue
+            .find(&first.identity, &shim(1))
+            .unwrap_err()
+            .to_string();
         let name = file.display().to_string();
         assert!(
             shown.contains("damaged") && shown.contains(&name),
@@ -170,6 +205,46 @@ mod tests {
         );
         catalogue.record(second.clone()).unwrap();
         assert_eq!(found(&second), Some(second));
+    }
+
+    #[test]
+    fn of_several_builds_of_the_shim_the_check_with_this_one_counts_or_else_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::of_user(Some(folder.path().as_os_str()), None).unwrap();
+        let checked = |build: usize| Entry {
+            shim: Some(shim(build)),
+            ..entry("a", TeamMode::Virtual)
+        };
+        let other = entry("b", TeamMode::Virtual);
+        catalogue.record(other.clone()).unwrap();
+        for build in 1..=SHIMS + 1 {
+            catalogue.record(checked(build)).unwrap();
+        }
+        let found = |identity: &Identity, build| catalogue.find(identity, &shim(build)).unwrap();
+        let last = SHIMS + 1;
+        for (build, counts) in [(2, 2), (last, last), (1, last), (last + 1, last)] {
+            assert_eq!(found(&other.identity, build).as_ref(), Some(&other));
+            let found = found(&checked(build).identity, build);
+            assert_eq!(found, Some(checked(counts)), "{build}");
+        }
+    }
+
+    #[test]
+    fn of_a_check_with_another_shim_only_what_failed_counts() {
+        use TeamMode::{Fixed, Follow, Virtual};
+        for (safe, caution) in [
+            (vec![], Some(Advice::NoRuntime)),
+            (vec![Follow], Some(Advice::NoRuntime)),
+            (vec![Virtual], Some(Advice::NoRuntime)),
+            (vec![Fixed, Follow], Some(Advice::Teams(Fixed))),
+            (vec![Fixed, Virtual], None),
+        ] {
+            let entry = Entry {
+                safe,
+                ..entry("a", Follow)
+            };
+            assert_eq!(entry.caution(), caution, "{:?}", entry.safe);
+        }
     }
 
     #[test]
@@ -192,7 +267,7 @@ mod tests {
             }
         });
         for entry in &entries {
-            let found = catalogue.find(&entry.identity).unwrap();
+            let found = catalogue.find(&entry.identity, &shim(1)).unwrap();
             assert_eq!(found.as_ref(), Some(entry));
         }
     }

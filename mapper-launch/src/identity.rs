@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use mapper_abi::stand_in::Running;
-use object::Object;
+use object::{Object, ReadCache};
 use serde::{Deserialize, Serialize};
 
 use crate::loader::Loader;
@@ -30,15 +30,27 @@ impl FileId {
         &self.0
     }
 
+    #[cfg(test)]
+    pub(crate) fn named(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
-        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        let build_id = object::File::parse(&*bytes)
+        let read = || format!("read {}", path.display());
+        // Only where the id is, as each launch of a checked program asks for several.
+        let parts = ReadCache::new(fs::File::open(path).with_context(read)?);
+        let build_id = object::File::parse(&parts)
             .ok()
             .and_then(|file| file.build_id().ok()?.map(<[u8]>::to_owned));
-        Ok(match build_id {
-            Some(id) => Self(id.iter().map(|byte| format!("{byte:02x}")).collect()),
-            None => Self(format!("sum-{:016x}-{}", checksum(&bytes), bytes.len())),
-        })
+        if let Some(id) = build_id {
+            return Ok(Self(id.iter().map(|byte| format!("{byte:02x}")).collect()));
+        }
+        let bytes = fs::read(path).with_context(read)?;
+        Ok(Self(format!(
+            "sum-{:016x}-{}",
+            checksum(&bytes),
+            bytes.len()
+        )))
     }
 }
 

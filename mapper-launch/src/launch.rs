@@ -178,28 +178,33 @@ fn catalogue(environment: &Environment) -> Option<Catalogue> {
     Catalogue::of_user(environment.get("XDG_STATE_HOME"), environment.get("HOME"))
 }
 
-/// What a check of this program with this shim has found.
+/// What checks of this program say.
 fn recorded(arguments: &Arguments, program: &Program, environment: &Environment) -> Option<Advice> {
     let catalogue = catalogue(environment).filter(|known| known.knows(program.path()))?;
     let words = arguments.command.get(1..).unwrap_or_default();
     let identity = Identity::of(program.path(), words).ok()?;
-    let entry = match catalogue.find(&identity) {
+    let shim = FileId::of(&shim_at(arguments, environment).ok()?).ok()?;
+    let entry = match catalogue.find(&identity, &shim) {
         Ok(entry) => entry?,
         Err(damaged) => {
             say(&format!("warning: {damaged}"));
             return None;
         }
     };
-    let shim = FileId::of(&shim_at(arguments, environment).ok()?).ok()?;
-    if entry.shim != Some(shim) {
-        say(&format!(
-            "{} was checked with another version of mapper, which does not count; run {} --check-teams again",
-            program.path().display(),
-            wording::launch()
-        ));
-        return None;
+    if entry.shim.as_ref() == Some(&shim) {
+        return Some(entry.advice());
     }
-    Some(entry.advice())
+    let advice = entry.caution();
+    let counts = match advice {
+        Some(_) => "of which only what failed counts",
+        None => "which does not count",
+    };
+    say(&format!(
+        "{} was checked with another build of the shim, {counts}; run {} --check-teams again",
+        program.path().display(),
+        wording::launch()
+    ));
+    advice
 }
 
 fn check_teams(
