@@ -133,11 +133,8 @@
 // Value of `team_mode`: teams have the size the program expects, on as many OS threads as there are CPUs.
 #define MAPPER_TEAM_MODE_VIRTUAL 2
 
-// So many sizes of latencies are distinguished.
-#define MAPPER_LATENCY_SIZES 256
-
 // Zero words between the report and the slots, which start at 4096.
-#define MAPPER_RESERVED_WORDS 256
+#define MAPPER_RESERVED_WORDS 384
 
 // Written once, before any other process has the page.
 struct MAPPER_ALIGNED(128) mapper_header {
@@ -212,8 +209,6 @@ struct MAPPER_ALIGNED(128) mapper_own_report_block {
   uint64_t latency_at_ns;
   // The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not reported.
   uint64_t cpu_range;
-  // How many latencies of each size were reported: eight sizes to a factor of two, of which the first is all below 1.152 µs.
-  uint32_t latency_counts[MAPPER_LATENCY_SIZES];
 };
 
 // What one thread has done. Written by its owner, or with atomic additions by several if it is the last slot.

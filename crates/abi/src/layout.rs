@@ -163,10 +163,8 @@ pub struct ReportBlock {
     pub preemptions: AtomicU32,
 }
 
-/// So many sizes of latencies are distinguished.
-pub const LATENCY_SIZES: usize = 256;
-
 /// What the application's own code reports, through the C interface. Written by any of its threads.
+#[cfg_attr(test, derive(Default))]
 #[repr(C, align(128))]
 pub struct OwnReportBlock {
     /// How progress was reported last: one of `PROGRESS_*`, 0 for not at all.
@@ -183,16 +181,6 @@ pub struct OwnReportBlock {
     pub latency_at_ns: AtomicU64,
     /// The CPUs it can use: the fewest in the low half, the most in the high half; 0 for not reported.
     pub cpu_range: AtomicU64,
-    /// How many latencies of each size were reported: eight sizes to a factor of two, of which the first is all below 1.152 µs.
-    pub latency_counts: [AtomicU32; LATENCY_SIZES],
-}
-
-#[cfg(test)]
-impl Default for OwnReportBlock {
-    fn default() -> Self {
-        // SAFETY: every field is an atomic integer, of which zero is a value.
-        unsafe { core::mem::zeroed() }
-    }
 }
 
 /// What one thread has done. Written by its owner, or with atomic additions by several if it is the last slot.
@@ -237,7 +225,7 @@ pub struct Page {
 }
 
 /// Zero words between the report and the slots, which start at 4096.
-pub const RESERVED_WORDS: usize = 256;
+pub const RESERVED_WORDS: usize = 384;
 
 const _: () = {
     assert!(size_of::<Page>() == PAGE_BYTES);

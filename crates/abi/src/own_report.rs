@@ -13,7 +13,6 @@
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::latencies::size_of;
 use crate::layout::{MAX_CPUS, OwnReportBlock, PROGRESS_LATENCY, PROGRESS_WORK};
 
 /// A new latency contributes this share to the average, the earlier ones the rest.
@@ -139,7 +138,6 @@ impl OwnReportBlock {
             false => latency_ns,
         });
         if averaged {
-            self.latency_counts[size_of(latency_ns)].fetch_add(1, Ordering::Relaxed);
             self.latency_at_ns.fetch_max(now_ns, Ordering::Release);
             self.set_kind(PROGRESS_LATENCY);
         }

@@ -10,7 +10,6 @@ use std::os::fd::AsFd;
 
 use crate::allocation::{Allocation, Generation};
 use crate::error::PageError;
-use crate::latencies::Latencies;
 use crate::layout::{MAX_CPUS, SLOT_COUNT, ThreadSlot};
 use crate::mapping::{Access, Mapping};
 use crate::own_report::OwnReport;
@@ -132,11 +131,6 @@ impl PageReader {
     /// What the application's own code reports. `now_ns` is the present `CLOCK_MONOTONIC`, which bounds reported times.
     pub fn own_report(&self, now_ns: u64) -> OwnReport {
         OwnReport::read(&self.mapping.own, now_ns)
-    }
-
-    /// How many latencies the application's own code has reported of each size.
-    pub fn latencies(&self) -> Latencies {
-        Latencies::read(&self.mapping.own)
     }
 
     /// The slots that were ever handed out, according to the application; never more than there are.

@@ -35,8 +35,7 @@ fn offset_assertions() -> String {
         [runtimes, flags, teams_off, applied_sequence, team_size, max_threads, slots_claimed,
          slots_released, doorbell, spare_cpus, preemptions]);
     check!(OwnReportBlock as "mapper_own_report_block", size_of::<OwnReportBlock>(),
-        [progress_kind, serial_phases, work_done, work_at_ns, latency_ns, latency_at_ns, cpu_range,
-         latency_counts]);
+        [progress_kind, serial_phases, work_done, work_at_ns, latency_ns, latency_at_ns, cpu_range]);
     check!(ThreadSlot as "mapper_thread_slot", size_of::<ThreadSlot>(),
         [owner, regions, iterations, wait_ns, last_progress_ns, region,
          parallel_ns, parallel_since_ns]);

@@ -54,8 +54,8 @@ int mapper_wait(uint32_t generation, double timeout_s, struct mapper_allocation 
  * infinite; the sum is a double, so that an amount below about 1e-16 of it adds nothing. */
 void mapper_work_done(double amount);
 
-/* Says how long something took that should be quick, such as a request; less is better. mapper judges
- * the program by the 99th percentile, of at least 100 or of those of 10 s. What is negative, NaN or infinite, or 2^64 s or longer, is ignored. */
+/* Says how long something took that should be quick, such as a request; less is better. mapper sees
+ * an average of the latest. What is negative, NaN or infinite, or 2^64 s or longer, is ignored. */
 void mapper_latency(double seconds);
 
 /* Declares that the program can use from `least` to `most` CPUs; 0 for either leaves it open. Narrows

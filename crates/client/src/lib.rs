@@ -188,8 +188,7 @@ impl Mapper {
         self.report(|own| own.add_work(amount, now_ns()));
     }
 
-    /// Reports how long something took, such as a request; less is better. The daemon judges the program by the 99th percentile
-    /// of at least 100, or of those of 10 s.
+    /// Reports how long something took, such as a request; less is better. The daemon sees an average of the latest.
     pub fn latency(&self, latency: Duration) {
         self.report(|own| own.add_latency(latency.as_secs_f64() * 1e9, now_ns()));
     }

@@ -263,7 +263,7 @@ pub enum ReportedProgress {
         /// Monotonic time of the report.
         at_ns: u64,
     },
-    /// A percentile of the latencies over the last while; less is better.
+    /// A latency observed over the last while; less is better.
     Latency {
         /// The latency.
         #[serde(deserialize_with = "number_or_nan")]

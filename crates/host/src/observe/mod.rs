@@ -14,7 +14,6 @@ mod cache_nodes;
 mod cpu_time;
 mod event_table;
 pub(crate) mod hardware;
-mod latency;
 mod offer;
 mod perf_group;
 pub(crate) mod processor;
@@ -124,7 +123,7 @@ pub fn probe(choice: Choice) -> Result<Probed, HostError> {
         }
         Err(why) => missing.push(why),
     }
-    sources.push(Box::new(progress::RuntimePages::default()));
+    sources.push(Box::new(progress::RuntimePages));
     sources.push(Box::new(cpu_time::CpuTime::default()));
     Ok(Probed { sources, missing })
 }

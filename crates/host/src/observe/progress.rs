@@ -3,17 +3,12 @@
 //! *CPUs to spare.* The shim says how many CPUs the present regions do not need; the application may declare a serial
 //! phase, which needs one. The larger number counts. Both only give CPUs away: no claim takes any from others.
 
-use super::latency::{LatencyWindow, Reported};
 use super::source::{CounterSource, Subject};
-use mapper_abi::{Latencies, OwnProgress, ReportFlags};
+use mapper_abi::{OwnProgress, ReportFlags};
 use mapper_model::{AppId, Reading, ReportedProgress, RuntimeProgress, SerialPhase};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
-#[derive(Debug, Default)]
-pub(crate) struct RuntimePages {
-    services: HashMap<AppId, LatencyWindow>,
-}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuntimePages;
 
 impl CounterSource for RuntimePages {
     fn describe(&self) -> String {
@@ -25,18 +20,12 @@ impl CounterSource for RuntimePages {
             return;
         };
         let own = page.own_report(subject.read_ns);
-        reading.reported = match own.progress {
-            Some(OwnProgress::Work { done, at_ns }) => Some(ReportedProgress::Work { done, at_ns }),
-            Some(OwnProgress::Latency { latency_ns, at_ns }) => {
-                let latencies = page.latencies();
-                match latencies.count() {
-                    // A client library from before they were counted.
-                    0 => Some(ReportedProgress::Latency { latency_ns, at_ns }),
-                    _ => self.percentile(subject, latencies, at_ns),
-                }
+        reading.reported = own.progress.map(|progress| match progress {
+            OwnProgress::Work { done, at_ns } => ReportedProgress::Work { done, at_ns },
+            OwnProgress::Latency { latency_ns, at_ns } => {
+                ReportedProgress::Latency { latency_ns, at_ns }
             }
-            None => None,
-        };
+        });
         let report = page.report();
         // A program that needs all its CPUs declares nothing; what it could spare all the same is the policy's to judge.
         let (serial_phase, spare_cpus) = match own.serial {
@@ -65,32 +54,7 @@ impl CounterSource for RuntimePages {
         });
     }
 
-    fn forget(&mut self, app: AppId) {
-        self.services.remove(&app);
-    }
-}
-
-impl RuntimePages {
-    fn percentile(
-        &mut self,
-        subject: &Subject<'_>,
-        latencies: Latencies,
-        at_ns: u64,
-    ) -> Option<ReportedProgress> {
-        let reported = Reported {
-            latencies,
-            at_ns,
-            read_ns: subject.read_ns,
-            cpus: subject.cpus.len(),
-        };
-        match self.services.entry(subject.app) {
-            Entry::Occupied(mut window) => window.get_mut().observe(reported),
-            Entry::Vacant(place) => {
-                place.insert(LatencyWindow::starting(reported));
-                None
-            }
-        }
-    }
+    fn forget(&mut self, _app: AppId) {}
 }
 
 #[cfg(test)]
@@ -109,7 +73,7 @@ mod tests {
             read_ns,
             ..Subject::of(AppId(1), &tasks)
         };
-        RuntimePages::default().read(&subject, &mut reading);
+        RuntimePages.read(&subject, &mut reading);
         reading
     }
 
